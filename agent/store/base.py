@@ -1,0 +1,93 @@
+"""What a session asks of its store, and the store that keeps nothing (`--no-session`)."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from agent.transcript import Entry
+
+
+class Blob(Struct, frozen=True):
+    """Bytes named by their sha256 (hexadecimal)."""
+
+    sha256: str
+    data: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> "Blob":
+        return cls(hashlib.sha256(data).hexdigest(), data)
+
+
+class QueuedMessage(Struct, frozen=True):
+    """A message that waits to be delivered. Ids grow by one."""
+
+    id: int
+    text: str
+
+
+class SessionMeta(Struct, frozen=True):
+    id: str
+    """YYYYMMDD-HHMMSS-xxxx, local time and four random characters."""
+    project: str
+    """Real path of the workspace."""
+    created_ms: int
+    forked_from: str | None = None
+
+
+class SessionStore(Protocol):
+    """Every method but `durable`, `blob` and `close` returns at once; rows are written in the order of the calls."""
+
+    def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
+        """Write entries, their blobs and the removal of delivered queue messages in one transaction."""
+        ...
+
+    def enqueue(self, message: QueuedMessage) -> None: ...
+
+    def dequeue(self, ids: Iterable[int]) -> None: ...
+
+    def save_counts(self, tokenizer: str, counts: Mapping[int, int]) -> None: ...
+
+    def blob(self, sha256: str) -> bytes:
+        """
+        Raises:
+            KeyError: there is no such blob.
+        """
+        ...
+
+    async def durable(self, key: int) -> None:
+        """Wait until the entry with this key, and all before it, are on disk."""
+        ...
+
+    def close(self) -> None:
+        """Write what is left and release the lock."""
+        ...
+
+
+class NoStore:
+    """Keeps blobs in memory and writes nothing."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
+        self._blobs.update((blob.sha256, blob.data) for blob in blobs)
+
+    def enqueue(self, message: QueuedMessage) -> None:
+        pass
+
+    def dequeue(self, ids: Iterable[int]) -> None:
+        pass
+
+    def save_counts(self, tokenizer: str, counts: Mapping[int, int]) -> None:
+        pass
+
+    def blob(self, sha256: str) -> bytes:
+        return self._blobs[sha256]
+
+    async def durable(self, key: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

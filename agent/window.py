@@ -1,0 +1,331 @@
+"""The window: what is sent to the model, as a pure function of the branch.
+
+`Window.apply` folds one more entry in at the cost of that entry; `window` builds from nothing, and both give the same
+(a property test says so). Compaction, clearing, drop, undo, rewind, prefix and a change of model or effort rebuild once,
+which is when the old request stops being a prefix of the new one. There are no settings, no clock and no I/O here.
+
+Decisions: a call without a result gets its answer when the next user or assistant entry closes the step (`MISSING_RESULT`);
+a result that comes later than that, or without a call, is left out. A reminder joins the newest message that was not sent
+yet, where "sent" means that an assistant entry follows, an empty interrupted one included; else it waits.
+"""
+
+from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import quoteattr
+
+from agent.transcript import (
+    Assistant,
+    AttachmentBlock,
+    Clearing,
+    Compaction,
+    Drop,
+    Entry,
+    Prefix,
+    Reminder,
+    Result,
+    Rewind,
+    Setting,
+    ShellBlock,
+    Undo,
+    User,
+    undone_keys,
+)
+from providers.types import (
+    AssistantBlock,
+    AssistantMessage,
+    Effort,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+    WireApi,
+)
+
+MISSING_RESULT = "[No result: the call was interrupted. Its effects are unknown; check before you rely on them.]"
+_REASONING = frozenset({"reasoning", "redacted_thinking"})
+
+
+class Window:
+    """The live window of one branch. Read its attributes; only `apply` changes it."""
+
+    def __init__(self, branch: Sequence[Entry] = ()) -> None:
+        self.prefix = Prefix((), ())
+        self.messages: list[Message] = []
+        self.keys: list[tuple[int, ...]] = []
+        """For each message the entries it was made of: the message's own first, then its reminders'."""
+        self.generation = 0
+        """Key of the last entry that broke the prefix; 0 if none did."""
+        self.stable = 0
+        """How many leading messages can no longer change within this generation."""
+        self.compaction: Entry | None = None
+        """The compaction whose message stands first, if any."""
+        self.provider = ""
+        self.model = ""
+        self.family = ""
+        self.api: WireApi = "anthropic"
+        self.effort: Effort | None = None
+        self.mode = ""
+        self._open: dict[str, int] = {}  # id of each unanswered call of the last assistant message → its place in it
+        self._answered: list[int] = []  # places of the calls answered so far, as they stand in `messages`
+        self._waiting: list[Entry] = []  # reminders without a host
+        self._cleared: dict[tuple[int, int | None], str] = {}
+        self._dropped: frozenset[int] = frozenset()
+        self._reminders_of: dict[int, list[Entry]] = {}
+        self._rebuild(branch)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def open_calls(self) -> tuple[str, ...]:
+        """Ids of the newest assistant message's calls that have no result yet, in call order."""
+        return tuple(sorted(self._open, key=lambda call_id: self._open[call_id]))
+
+    def sealed(self) -> list[Message]:
+        """A copy of the messages in which open calls have their placeholder, so that it can be sent as it is."""
+        if not self._open:
+            return list(self.messages)
+        copy = Window()
+        copy.messages, copy.keys = list(self.messages), list(self.keys)
+        copy._open, copy._answered = dict(self._open), list(self._answered)
+        copy._close_step()
+        return copy.messages
+
+    # ------------------------------------------------------------------ folding
+
+    def apply(self, branch: Sequence[Entry], entry: Entry) -> bool:
+        """Fold in `entry`, the newest of `branch`. True if that broke the prefix and everything was made anew."""
+        if self._breaks(entry):
+            self._rebuild(branch)
+            return True
+        self._fold(entry)
+        return False
+
+    def _breaks(self, entry: Entry) -> bool:
+        payload = entry.payload
+        if isinstance(payload, Setting):
+            changes = (
+                (payload.provider, self.provider),
+                (payload.model, self.model),
+                (payload.family, self.family),
+                (payload.api, self.api),
+                (payload.effort, self.effort),
+            )
+            return any(new is not None and new != old for new, old in changes)
+        if isinstance(payload, Reminder):
+            return payload.of is not None
+        return isinstance(payload, Compaction | Clearing | Drop | Undo | Rewind | Prefix)
+
+    def _rebuild(self, branch: Sequence[Entry]) -> None:
+        self.messages, self.keys = [], []
+        self.generation = self.stable = 0
+        self.compaction = None
+        self._open, self._answered, self._waiting = {}, [], []
+        undone = undone_keys(branch)
+        self._collect_edits(branch, undone)
+        # The current model decides which thinking can be sent, so settings are folded before anything else.
+        self.provider = self.model = self.family = self.mode = ""
+        self.api, self.effort = "anthropic", None
+        for entry in branch:
+            if isinstance(entry.payload, Setting | Prefix):
+                if self._breaks(entry):
+                    self.generation = entry.key
+                self._fold_setting(entry.payload)
+            elif self._breaks(entry):
+                self.generation = entry.key
+        first_kept = 0
+        if self.compaction is not None:
+            first_kept = self._place_compaction(self.compaction)
+        for entry in branch:
+            if entry.key >= first_kept and not isinstance(entry.payload, Setting | Prefix):
+                self._fold(entry)
+
+    def _collect_edits(self, branch: Sequence[Entry], undone: frozenset[int]) -> None:
+        cleared: dict[tuple[int, int | None], str] = {}
+        dropped: set[int] = set()
+        self._reminders_of = {}
+        for entry in branch:
+            payload = entry.payload
+            if isinstance(payload, Reminder) and payload.of is not None:
+                self._reminders_of.setdefault(payload.of, []).append(entry)
+            elif entry.key in undone:
+                continue
+            elif isinstance(payload, Compaction):
+                self.compaction = entry
+            elif isinstance(payload, Clearing):
+                cleared.update({(item.key, item.block): item.text for item in payload.items})
+            elif isinstance(payload, Drop):
+                dropped.update(payload.keys)
+        self._cleared, self._dropped = cleared, frozenset(dropped)
+
+    def _place_compaction(self, entry: Entry) -> int:
+        assert isinstance(entry.payload, Compaction)
+        reattached = [r for r in self._reminders_of.get(entry.key, []) if r.key not in self._dropped]
+        blocks = (TextBlock(entry.payload.text), *(_render_reminder(r) for r in reattached))
+        self._push(UserMessage(blocks), (entry.key, *(r.key for r in reattached)))
+        return entry.payload.first_kept
+
+    def _fold(self, entry: Entry) -> None:
+        payload = entry.payload
+        if entry.key in self._dropped:
+            return
+        match payload:
+            case Prefix() | Setting():
+                self._fold_setting(payload)
+            case User():
+                self._close_step()
+                if blocks := self._user_blocks(entry.key, payload):
+                    self._push(UserMessage(blocks), (entry.key,))
+                    self._attach_waiting()
+            case Assistant():
+                self._close_step()
+                self._fold_assistant(entry.key, payload)
+            case Result():
+                self._fold_result(entry.key, payload)
+            case Reminder(of=None):
+                self._waiting.append(entry)
+                self._attach_waiting()
+            case _:
+                pass
+
+    def _fold_setting(self, payload: Prefix | Setting) -> None:
+        if isinstance(payload, Prefix):
+            self.prefix = payload
+            return
+        self.provider = payload.provider or self.provider
+        self.model = payload.model or self.model
+        self.family = payload.family or self.family
+        self.api = payload.api or self.api
+        self.effort = payload.effort or self.effort
+        self.mode = payload.mode or self.mode
+
+    def _fold_assistant(self, key: int, payload: Assistant) -> None:
+        same = payload.api == self.api and payload.family == self.family
+        shortened = [self._cleared_block(key, index, block) for index, block in enumerate(payload.blocks)]
+        if blocks := sendable_blocks(shortened, keep_reasoning=same):
+            self._push(AssistantMessage(blocks), (key,))
+            calls = [b for b in blocks if isinstance(b, ToolCall)]
+            self._open = {call.id: place for place, call in enumerate(calls)}
+            self._answered = []
+        self.stable = len(self.messages)
+
+    def _fold_result(self, key: int, payload: Result) -> None:
+        place = self._open.pop(payload.call_id, None)
+        if place is None:
+            return
+        text = self._cleared.get((key, None))
+        blocks = payload.blocks if text is None else (TextBlock(text),)
+        message = ToolResultMessage(payload.call_id, _visible(blocks), payload.is_error)
+        self._insert_result(place, message, (key,))
+        self._attach_waiting()
+
+    def _insert_result(self, place: int, message: ToolResultMessage, keys: tuple[int, ...]) -> None:
+        """Put a result where call order wants it; results that come in order are simply appended."""
+        later = sum(1 for other in self._answered if other > place)
+        at = len(self.messages) - later
+        self.messages.insert(at, message)
+        self.keys.insert(at, keys)
+        self._answered.insert(len(self._answered) - later, place)
+
+    def _close_step(self) -> None:
+        """Answer the calls that nothing answered."""
+        for call_id in self.open_calls:
+            self._insert_result(
+                self._open.pop(call_id), ToolResultMessage(call_id, (TextBlock(MISSING_RESULT),), True), ()
+            )
+        self._answered = []
+
+    def _push(self, message: Message, keys: tuple[int, ...]) -> None:
+        self.messages.append(message)
+        self.keys.append(keys)
+
+    def _attach_waiting(self) -> None:
+        if not self._waiting or len(self.messages) <= self.stable:
+            return
+        host = self.messages[-1]
+        if isinstance(host, AssistantMessage):
+            return
+        added = tuple(_render_reminder(entry) for entry in self._waiting)
+        blocks = (*host.blocks, *added)
+        if isinstance(host, UserMessage):
+            self.messages[-1] = UserMessage(blocks)
+        else:
+            self.messages[-1] = ToolResultMessage(host.call_id, blocks, host.is_error)
+        self.keys[-1] = (*self.keys[-1], *(entry.key for entry in self._waiting))
+        self._waiting = []
+
+    # ------------------------------------------------------------------ blocks
+
+    def _user_blocks(self, key: int, payload: User) -> tuple[UserBlock, ...]:
+        whole = self._cleared.get((key, None))
+        if whole is not None:
+            return (TextBlock(whole),)
+        blocks: list[UserBlock] = []
+        for index, block in enumerate(payload.blocks):
+            text = self._cleared.get((key, index))
+            if text is not None:
+                blocks.append(TextBlock(text))
+            elif isinstance(block, ShellBlock):
+                blocks.append(TextBlock(f"I ran this command:\n$ {block.command}\n{block.output}"))
+            elif isinstance(block, AttachmentBlock):
+                blocks.append(
+                    TextBlock(f"<attachment path={quoteattr(block.path)}>\n{block.text or ''}\n</attachment>")
+                )
+            else:
+                blocks.append(block)
+        return _visible(blocks)
+
+    def _cleared_block(self, key: int, index: int, block: AssistantBlock) -> AssistantBlock:
+        text = self._cleared.get((key, index))
+        return block if text is None or not isinstance(block, TextBlock) else TextBlock(text)
+
+
+def window(branch: Sequence[Entry]) -> Window:
+    """The window of a branch, built from nothing."""
+    return Window(branch)
+
+
+def sendable_blocks(blocks: Iterable[AssistantBlock], keep_reasoning: bool) -> tuple[AssistantBlock, ...]:
+    """What of a reply may be sent back.
+
+    Left out: blank text, unsigned thinking, unfinished calls with the reasoning that led to them, reasoning that nothing
+    follows, and all reasoning and opaque blocks unless `keep_reasoning` (same wire API and model family).
+    """
+    kept: list[AssistantBlock] = []
+    for block in blocks:
+        match block:
+            case TextBlock() if not block.text.strip():
+                continue
+            case ThinkingBlock(signature=None):
+                continue
+            case ThinkingBlock() | OpaqueBlock() if not keep_reasoning:
+                continue
+            case ToolCall(finished=False):
+                _drop_trailing_reasoning(kept)
+            case _:
+                kept.append(block)
+    _drop_trailing_reasoning(kept)
+    return tuple(kept)
+
+
+def _drop_trailing_reasoning(blocks: list[AssistantBlock]) -> None:
+    while blocks:
+        last = blocks[-1]
+        opaque_reasoning = isinstance(last, OpaqueBlock) and last.raw.get("type") in _REASONING
+        if not (isinstance(last, ThinkingBlock) or opaque_reasoning):
+            return
+        blocks.pop()
+
+
+def _visible(blocks: Sequence[TextBlock | ImageBlock]) -> tuple[UserBlock, ...]:
+    """Without blank text, which providers refuse."""
+    return tuple(b for b in blocks if not (isinstance(b, TextBlock) and not b.text.strip()))
+
+
+def _render_reminder(entry: Entry) -> TextBlock:
+    reminder = entry.payload
+    assert isinstance(reminder, Reminder)
+    return TextBlock(f"<reminder kind={quoteattr(reminder.kind)}>\n{reminder.text}\n</reminder>")
