@@ -8,6 +8,8 @@ current directory and whatever ``PYTHONPATH`` names; entries that ``.pth`` files
 import os
 import sys
 
+__version__ = "0.1.0"
+
 
 def _clean_path() -> None:
     """Remove the current directory and the entries of ``PYTHONPATH`` from ``sys.path``, once each."""
@@ -27,6 +29,9 @@ def _clean_path() -> None:
 def main() -> int:
     """Run claw and return its exit code."""
     _clean_path()
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"claw {__version__}\n")
+        return 0
     from tui.cli import run
 
     return run(sys.argv[1:])

@@ -112,6 +112,8 @@ class Result(Struct, frozen=True, tag="result"):
     tool: str
     blocks: tuple[TextBlock | ImageBlock, ...]
     is_error: bool = False
+    title: str = ""
+    """What it acted on, in one line, as shown while it ran."""
     details: ResultDetails | None = None
     files: tuple[FileFact, ...] = ()
     spill: Spill | None = None

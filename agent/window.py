@@ -122,10 +122,8 @@ class Window:
     def _rebuild(self, branch: Sequence[Entry]) -> None:
         self.messages, self.keys = [], []
         self.generation = self.stable = 0
-        self.compaction = None
         self._open, self._answered, self._waiting = {}, [], []
-        undone = undone_keys(branch)
-        self._collect_edits(branch, undone)
+        self.compaction = compaction = self._collect_edits(branch)
         # The current model decides which thinking can be sent, so settings are folded before anything else.
         self.provider = self.model = self.family = self.mode = ""
         self.api, self.effort = "anthropic", None
@@ -137,13 +135,16 @@ class Window:
             elif self._breaks(entry):
                 self.generation = entry.key
         first_kept = 0
-        if self.compaction is not None:
-            first_kept = self._place_compaction(self.compaction)
+        if compaction is not None:
+            first_kept = self._place_compaction(compaction)
         for entry in branch:
             if entry.key >= first_kept and not isinstance(entry.payload, Setting | Prefix):
                 self._fold(entry)
 
-    def _collect_edits(self, branch: Sequence[Entry], undone: frozenset[int]) -> None:
+    def _collect_edits(self, branch: Sequence[Entry]) -> Entry | None:
+        """Note what is cleared, dropped and re-attached; the newest compaction that counts."""
+        undone = undone_keys(branch)
+        compaction: Entry | None = None
         cleared: dict[tuple[int, int | None], str] = {}
         dropped: set[int] = set()
         self._reminders_of = {}
@@ -154,12 +155,13 @@ class Window:
             elif entry.key in undone:
                 continue
             elif isinstance(payload, Compaction):
-                self.compaction = entry
+                compaction = entry
             elif isinstance(payload, Clearing):
                 cleared.update({(item.key, item.block): item.text for item in payload.items})
             elif isinstance(payload, Drop):
                 dropped.update(payload.keys)
         self._cleared, self._dropped = cleared, frozenset(dropped)
+        return compaction
 
     def _place_compaction(self, entry: Entry) -> int:
         assert isinstance(entry.payload, Compaction)

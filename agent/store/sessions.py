@@ -209,5 +209,7 @@ def _changed(path: Path) -> float:
     times = [0.0]
     for candidate in (path, path.with_name(path.name + "-wal")):
         with contextlib.suppress(OSError):
-            times.append(candidate.stat().st_mtime)
+            stat = candidate.stat()
+            if stat.st_size:  # a reader leaves an empty log behind
+                times.append(stat.st_mtime)
     return max(times)

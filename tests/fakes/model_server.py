@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -40,7 +41,9 @@ class Reply(msgspec.Struct, frozen=True):
 
     chunks: tuple[Chunk, ...] = ()
     status: int = 200
-    headers: dict[str, str] = {"content-type": "text/event-stream; charset=utf-8"}
+    headers: dict[str, str] = msgspec.field(
+        default_factory=lambda: {"content-type": "text/event-stream; charset=utf-8"}
+    )
     end: End = "complete"
     """complete: the body ends as HTTP wants. fin, rst: the connection is cut before that. stall: silence from here on."""
     framing: Literal["chunked", "close"] = "chunked"
@@ -89,7 +92,7 @@ def pieces(data: bytes, size: int) -> tuple[Chunk, ...]:
     return tuple(Chunk(data[at : at + size]) for at in range(0, len(data), size))
 
 
-class _ClientLeft(Exception):
+class _ClientLeftError(Exception):
     pass
 
 
@@ -161,7 +164,9 @@ class ModelServer:
         self._wake_write.close()
         self._acceptor.join()
         self._listener.close()
-        for thread in list(self._connections.values()):
+        for connection, thread in list(self._connections.items()):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
             thread.join()
         self._wake_read.close()
 
@@ -188,15 +193,12 @@ class ModelServer:
 
     def _serve(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection, connection.makefile("rb") as stream:
-            try:
-                while self._await_bytes(connection) and (request := _read_request(stream)) is not None:
-                    if not self._answer(connection, request):
-                        break
-            except OSError:
-                pass  # the client went away
-            except _ClientLeft:
-                request.client_left.set()
+        # An OSError means that this server or the client is going away.
+        with suppress(OSError), connection, connection.makefile("rb") as stream:
+            while self._await_bytes(connection):
+                request = _read_request(stream)
+                if request is None or not self._answer(connection, request):
+                    break
         self._connections.pop(connection, None)
 
     def _await_bytes(self, connection: socket.socket) -> bool:
@@ -211,8 +213,9 @@ class ModelServer:
             self._changed.notify_all()
         try:
             return self._play(connection, reply)
-        except (ConnectionError, BrokenPipeError):
-            raise _ClientLeft from None
+        except (ConnectionError, _ClientLeftError):
+            request.client_left.set()
+            return False
 
     def _choose(self, request: RecordedRequest) -> Reply:
         try:
@@ -265,7 +268,7 @@ class ModelServer:
             raise OSError("the server is closing")
         if connection in ready:
             if connection.recv(1, socket.MSG_PEEK) == b"":
-                raise _ClientLeft
+                raise _ClientLeftError
             raise OSError("a second request before the reply was over")
 
 
@@ -289,5 +292,3 @@ def _head(reply: Reply) -> bytes:
 
 def _failure(status: int, message: str) -> Reply:
     return json_reply({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, status)
-
-

@@ -1,0 +1,167 @@
+"""What the user allowed "always for this folder": rules by real path in the user's state file, never in the project.
+
+The file is shared with other parts and other processes: it is read, changed and replaced under a lock, and keys that are
+not grants stay as they are. A file that is damaged, or that others may write, is copied aside and grants nothing.
+"""
+
+import contextlib
+import fcntl
+import os
+import stat
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+_MAX_BYTES = 4 * 1024 * 1024
+_LOCK_PATIENCE_S = 5.0
+_LOCK_INTERVAL_S = 0.01
+
+State = dict[str, Any]
+
+
+class StateError(Exception):
+    """The state file cannot be read or written; the text says why and what to do."""
+
+
+class DamagedStateError(StateError):
+    """Its content cannot be used."""
+
+
+def read_state(path: Path) -> State:
+    """The content of the state file; empty if there is none.
+
+    Raises:
+        DamagedStateError: no regular file, not this user's alone to write, too large, or no TOML.
+        StateError: it cannot be read.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StateError(f"{path} cannot be read: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedStateError(f"{path} is no regular file")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise DamagedStateError(f"{path} can be written by others; it must belong to you with mode 0600")
+        raw = file.read(_MAX_BYTES + 1)
+    try:
+        if len(raw) > _MAX_BYTES:
+            raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
+        return tomllib.loads(raw.decode())
+    except ValueError as error:
+        raise DamagedStateError(f"{path} is damaged: {error}") from None
+
+
+def edit_state(path: Path, change: Callable[[State], None]) -> None:
+    """Read the state, let `change` modify it in place, and replace the file; safe against other processes.
+
+    Blocks while another process does the same. Raises: StateError, the file is then as it was.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(path):
+            try:
+                state = read_state(path)
+            except DamagedStateError:
+                _copy_aside(path)
+                state = {}
+            change(state)
+            _replace(path, tomli_w.dumps(state).encode())
+    except OSError as error:
+        raise StateError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+class Grants:
+    """The rules that are granted for folders."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rules(self, project: Path) -> tuple[str, ...]:
+        """The rules granted for a project's real path, oldest first.
+
+        Raises:
+            StateError: the file cannot be used; nothing is granted then.
+        """
+        allow = _folder_table(read_state(self.path), project).get("allow", [])
+        if not isinstance(allow, list) or not all(isinstance(rule, str) for rule in allow):
+            raise DamagedStateError(f'{self.path}: `allow` of [grants."{project}"] must be a list of rules')
+        return tuple(allow)
+
+    def add(self, project: Path, rule: str) -> None:
+        """Grant a rule for a project's real path; granting it again changes nothing. Blocks. Raises: StateError."""
+
+        def change(state: State) -> None:
+            allow = _folder_table(state, project, create=True).setdefault("allow", [])
+            if not isinstance(allow, list):
+                raise StateError(f'{self.path}: `allow` of [grants."{project}"] must be a list of rules')
+            if rule not in allow:
+                allow.append(rule)
+
+        edit_state(self.path, change)
+
+
+def _folder_table(state: State, project: Path, *, create: bool = False) -> dict[str, Any]:
+    table: Any = state
+    for name in ("grants", str(project)):
+        table = table.setdefault(name, {}) if create else table.get(name, {})
+        if not isinstance(table, dict):
+            raise DamagedStateError(f"the state file: {name!r} must be a table")
+    return dict(table) if not create else table
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock beside the file. The lock file stays: removing it would let two processes hold it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
+    try:
+        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StateError(f"{path} is locked by another process; end it and try again") from None
+                time.sleep(_LOCK_INTERVAL_S)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write beside the file, to the disk, and put it in the file's place. A link stays a link."""
+    path = path.resolve()
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _copy_aside(path: Path) -> None:
+    """Keep a damaged file under a name of its own, so that nothing is lost when it is replaced."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)

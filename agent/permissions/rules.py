@@ -1,0 +1,227 @@
+"""Permission rules: `tool` or `tool(argument)`, and whether one matches a call.
+
+The argument is for `bash` an argv prefix in shell words (a last word `$` means: and nothing more), for file tools a path
+pattern (path_pattern.py), for `web_fetch` a host. A rule for `read` also holds for `grep` and `glob`, one for `edit` also for
+`write`. Rules that allow match strictly, rules that ask or deny with a wide net. A rule without argument allows file tools
+inside the workspace only.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from agent.permissions.path_pattern import PathPattern, PathScope
+from agent.permissions.shell import Argv, Scan, program, simple_command
+from agent.permissions.shell_words import Word
+from agent.tools.base import Access
+
+PATH_TOOLS = ("read", "grep", "glob", "edit", "write")
+_TOOLS = (*PATH_TOOLS, "bash", "bash_output", "bash_kill", "todo", "ask_user", "present_plan", "recall", "remember")
+_MORE_TOOLS = ("skill", "task", "web_fetch")
+_COVERS = {"read": ("read", "grep", "glob"), "edit": ("edit", "write")}
+_RULE = re.compile(r"\s*(?P<tool>[A-Za-z_][\w-]*)\s*(?:\((?P<argument>.*)\))?\s*", re.DOTALL)
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_LONG_TO_SHORT = {"--recursive": "rR", "--force": "f", "--delete": "dD", "--all": "a", "--yes": "y"}
+
+
+class RuleError(ValueError):
+    """A rule that cannot be understood; the text names it and says what is expected."""
+
+
+class Match(IntEnum):
+    NO = 0
+    POSSIBLE = 1
+    """It cannot be ruled out: whoever would deny must ask at least."""
+    CERTAIN = 2
+
+
+class Rule(Struct, frozen=True):
+    text: str
+    """As it was written."""
+    tool: str
+    argument: str | None = None
+    words: tuple[str, ...] = ()
+    exact: bool = False
+    pattern: PathPattern | None = None
+
+    def is_for(self, tool: str) -> bool:
+        return tool in _COVERS.get(self.tool, (self.tool,))
+
+
+class RuleLayer(Struct, frozen=True):
+    """The rules of one source, for instance the user's configuration."""
+
+    name: str
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+
+def parse_layer(
+    name: str, scope: PathScope, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = ()
+) -> RuleLayer:
+    """Raises: RuleError."""
+    return RuleLayer(name, parse_rules(allow, scope), parse_rules(ask, scope), parse_rules(deny, scope))
+
+
+def parse_rules(texts: Iterable[str], scope: PathScope) -> tuple[Rule, ...]:
+    """Raises: RuleError."""
+    return tuple(parse_rule(text, scope) for text in texts)
+
+
+def parse_rule(text: str, scope: PathScope) -> Rule:
+    """
+    Raises:
+        RuleError: wrong form, no such tool, or an argument that the tool's rules do not have.
+    """
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise RuleError(f"The permission rule {text!r} has not the form `tool` or `tool(argument)`.")
+    tool, argument = found["tool"], found["argument"]
+    _check_tool(text, tool)
+    if argument is None:
+        return Rule(text, tool)
+    argument = argument.strip()
+    if not argument:
+        raise RuleError(f"The permission rule {text!r} has an empty argument; for the whole tool write `{tool}`.")
+    if tool in PATH_TOOLS:
+        try:
+            return Rule(text, tool, argument, pattern=PathPattern(argument, scope))
+        except ValueError as error:
+            raise RuleError(f"The permission rule {text!r} has no usable path: {error}.") from None
+    if tool == "bash":
+        return _command_rule(text, argument)
+    if tool == "web_fetch":
+        if not _HOST.fullmatch(argument):
+            raise RuleError(
+                f"The permission rule {text!r} needs one exact host, in lower case, like `docs.python.org`."
+            )
+        return Rule(text, tool, argument)
+    raise RuleError(f"The permission rule {text!r}: rules for {tool} take no argument.")
+
+
+def _check_tool(text: str, tool: str) -> None:
+    known = (*_TOOLS, *_MORE_TOOLS)
+    if tool in known or tool.startswith("mcp__"):
+        return
+    hint = f" Did you mean `{tool.lower()}`?" if tool.lower() in known else f" The tools are: {', '.join(known)}."
+    raise RuleError(f"The permission rule {text!r} names no tool.{hint}")
+
+
+def _command_rule(text: str, argument: str) -> Rule:
+    try:
+        words = tuple(shlex.split(argument))
+    except ValueError as error:
+        raise RuleError(f"The permission rule {text!r} cannot be split into shell words: {error}.") from None
+    exact = len(words) > 1 and words[-1] == "$"
+    words = words[:-1] if exact else words
+    if words and (words[-1].endswith(":*") or words[-1] == "*"):
+        raise RuleError(
+            f"The permission rule {text!r}: a rule already means every command that begins so; leave out `*`."
+        )
+    if not words or not words[0]:
+        raise RuleError(f"The permission rule {text!r} names no program.")
+    return Rule(text, "bash", argument, words, exact)
+
+
+# --------------------------------------------------------------------------- allowing
+
+
+def allows_command(rule: Rule, command: str) -> bool:
+    if rule.argument is None:
+        return True
+    words = simple_command(command)
+    if words is None:
+        return False
+    return words == rule.words if rule.exact else words[: len(rule.words)] == rule.words
+
+
+def allows_path(rule: Rule, path: Path, *, inside: bool) -> bool:
+    """`inside`: the path lies in the workspace (for reading: or in a folder that may be read)."""
+    return inside if rule.pattern is None else rule.pattern.allows(path)
+
+
+# --------------------------------------------------------------------------- forbidding
+
+
+def forbids(rule: Rule, tool: str, access: Access, scan: Scan | None) -> Match:
+    """How surely a rule that asks or denies means this call. `scan` is there if the access is a command."""
+    if not rule.is_for(tool):
+        return Match.NO
+    if rule.argument is None:
+        return Match.CERTAIN
+    if access.kind == "command" and scan is not None:
+        return _forbids_command(rule, scan)
+    if rule.pattern is None:
+        return Match.NO
+    if any(rule.pattern.covers(path) for path in access.paths):
+        return Match.CERTAIN
+    if tool in ("grep", "glob") and any(rule.pattern.reaches_below(path) for path in access.paths):
+        return Match.POSSIBLE
+    return Match.NO
+
+
+def _forbids_command(rule: Rule, scan: Scan) -> Match:
+    best = Match.NO
+    for argv in scan.argvs:
+        best = max(best, _begins_with(argv, rule.words))
+        if best is Match.CERTAIN:
+            return best
+    if scan.uncertain or all(word.startswith("-") or program(word) in scan.mentioned for word in rule.words):
+        return Match.POSSIBLE
+    return best
+
+
+def _begins_with(argv: Argv, wanted: Sequence[str]) -> Match:
+    """Options may stand between the wanted words, and wanted options anywhere behind them, written in any way."""
+    if argv.name != program(wanted[0]):
+        return Match.NO
+    arguments = argv.arguments
+    sure = Match.CERTAIN
+    index = 0
+    for want in wanted[1:]:
+        if want.startswith("-"):
+            if not _has_option(arguments, want):
+                return Match.POSSIBLE if any(word.splits for word in arguments) else Match.NO
+            continue
+        found = _skip_options(arguments, index, want)
+        if found is None:
+            return Match.NO
+        index = found + 1
+        if arguments[found].text.casefold() != want.casefold():
+            sure = Match.POSSIBLE
+    return sure
+
+
+def _skip_options(arguments: Sequence[Word], index: int, want: str) -> int | None:
+    """Where the wanted word stands, with only options, and a value each, before it; an expansion may be any word."""
+    value_may_follow = False
+    for position in range(index, len(arguments)):
+        word = arguments[position]
+        if word.text.casefold() == want.casefold() or word.expands or word.globs:
+            return position
+        if word.text.startswith("-"):
+            value_may_follow = True
+        elif value_may_follow:
+            value_may_follow = False
+        else:
+            return None
+    return None
+
+
+def _has_option(arguments: Sequence[Word], want: str) -> bool:
+    texts = [word.text for word in arguments]
+    short = _LONG_TO_SHORT.get(want, "")
+    clusters = "".join(text[1:] for text in texts if text.startswith("-") and not text.startswith("--"))
+    if want.startswith("--"):
+        abbreviated = any(len(text) > 3 and want.startswith(text) for text in texts if text.startswith("--"))
+        return (
+            abbreviated or any(text.startswith(want) for text in texts) or any(letter in clusters for letter in short)
+        )
+    long_forms = {long for long, letters in _LONG_TO_SHORT.items() if any(letter in want for letter in letters)}
+    spelled = any(text.startswith(long[:4]) for text in texts for long in long_forms)
+    return want in texts or spelled or all(letter in clusters for letter in want[1:])

@@ -1,0 +1,97 @@
+"""Turns what a tool gave into the `result` entry: caps the text, keeps the whole as a spill, and makes spills readable files.
+
+A result is capped once, where it is recorded, so that model, screen and record see the same. The marker in the text names
+the entry and the file, which `read` and `grep` may open without asking.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.store.base import Blob, SessionStore
+from agent.tools.base import ToolOutput
+from agent.tools.truncate import cap_text
+from agent.transcript import Entry, Result, Spill
+from providers.types import ImageBlock, TextBlock, ToolCall
+
+MAX_SPILL_BYTES = 64 * 1024 * 1024
+CHARS_PER_TOKEN = 4
+"""Lower bound of what a token covers in source text; a cap in tokens is applied as this many characters each."""
+
+
+class SpillFolder:
+    """The session's spills as files, private to the user, made when needed and again after a resume."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: int) -> Path:
+        return self.folder / f"entry-{key}.txt"
+
+    def write(self, key: int, data: bytes) -> None:
+        """Best effort: a full disk costs the file, not the result."""
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(self.path(key), flags, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+
+    def restore(self, branch: Iterable[Entry], store: SessionStore) -> None:
+        """Make the files of a resumed session anew; those that are there stay."""
+        for entry in branch:
+            result = entry.payload
+            if isinstance(result, Result) and result.spill is not None and not self.path(entry.key).exists():
+                with contextlib.suppress(KeyError):
+                    self.write(entry.key, store.blob(result.spill.sha256))
+
+
+def to_result(
+    call: ToolCall, title: str, output: ToolOutput, key: int, max_tokens: int, spills: SpillFolder
+) -> tuple[Result, tuple[Blob, ...]]:
+    """The entry for a call's output, and the blob of its spill where it has one. `key` is the key it will have."""
+    max_chars = max_tokens * CHARS_PER_TOKEN
+    text = output.text
+    spill: Spill | None = None
+    blobs: tuple[Blob, ...] = ()
+    whole = _whole(output, max_chars)
+    if whole is not None:
+        blob = Blob.of(whole)
+        spill = Spill(blob.sha256, len(whole), output.spill_missing_bytes)
+        blobs = (blob,)
+        spills.write(key, whole)
+        text = _capped(output, max_chars, key, spills.path(key))
+    blocks: tuple[TextBlock | ImageBlock, ...] = (TextBlock(text or "(no output)"), *output.images)
+    result = Result(call.id, call.name, blocks, output.is_error, title, output.details, output.files, spill)
+    return result, blobs
+
+
+def error_output(text: str) -> ToolOutput:
+    return ToolOutput(text, is_error=True)
+
+
+def _whole(output: ToolOutput, max_chars: int) -> bytes | None:
+    """The uncapped output, or None if the text is all there is and fits."""
+    if output.spill_file is not None:
+        try:
+            with output.spill_file.open("rb") as file:
+                return file.read(MAX_SPILL_BYTES)
+        except OSError:
+            return None
+        finally:
+            with contextlib.suppress(OSError):
+                output.spill_file.unlink()
+    if len(output.text) > max_chars:
+        return output.text.encode("utf-8", "replace")[:MAX_SPILL_BYTES]
+    return None
+
+
+def _capped(output: ToolOutput, max_chars: int, key: int, path: Path) -> str:
+    where = f"the whole output is entry {key}, file {path}"
+    if output.spill_missing_bytes:
+        where += f" ({output.spill_missing_bytes:,} bytes in its middle were not kept)"
+    capped = cap_text(output.text, max_chars)
+    if capped.omitted_chars == 0:
+        return f"{output.text}\n[Shortened: {where}; use read or grep on it.]"
+    return capped.text(f"[… {capped.omitted_lines:,} lines left out: {where}; use read or grep on it …]")

@@ -1,0 +1,180 @@
+"""What is kept of a command's output: its head and tail in memory, the whole in a capped file, and a sample of what is new.
+
+Memory is bounded whatever arrives. Nothing is decoded here.
+"""
+
+import contextlib
+import os
+
+from agent.spawner.wire import SAMPLE_BYTES
+
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 64 * 1024
+SPILL_BYTES = 64 * 1024 * 1024
+_MARKER_BYTES = 128
+
+
+class SpillFile:
+    """A private file with the first and the last half of everything written to it; the middle is lost beyond the cap.
+
+    The last half is a ring in a second file, which `finish` appends in order.
+    """
+
+    def __init__(self, path: str, cap_bytes: int) -> None:
+        """Raises: OSError."""
+        self.path = path
+        self._half = (cap_bytes - _MARKER_BYTES) // 2
+        self._first_bytes = 0
+        self._ring_bytes = 0
+        self._first = _create(path)
+        self._ring: int | None = None
+
+    def write(self, data: bytes | bytearray) -> None:
+        """Raises: OSError."""
+        view = memoryview(data)
+        if room := min(self._half - self._first_bytes, len(view)):
+            self._first_bytes += _write_all(self._first, view[:room], self._first_bytes)
+            view = view[room:]
+        while view:
+            if self._ring is None:
+                self._ring = _create(self.path + ".ring")
+            offset = self._ring_bytes % self._half
+            piece = view[: self._half - offset]
+            self._ring_bytes += _write_all(self._ring, piece, offset)
+            view = view[len(piece) :]
+
+    def finish(self) -> int:
+        """Put the halves together and close; how many bytes are missing between them. Raises: OSError."""
+        missing = max(0, self._ring_bytes - self._half)
+        if self._ring is not None:
+            end = self._first_bytes
+            if missing:
+                end += _write_all(self._first, b"\n[... %d bytes are missing here ...]\n" % missing, end)
+                start = self._ring_bytes % self._half
+                end = self._copy(start, self._half, end)
+                self._copy(0, start, end)
+            else:
+                self._copy(0, self._ring_bytes, end)
+        self.close()
+        return missing
+
+    def _copy(self, start: int, stop: int, target: int) -> int:
+        assert self._ring is not None
+        while start < stop:
+            data = os.pread(self._ring, min(1 << 20, stop - start), start)
+            target += _write_all(self._first, data, target)
+            start += len(data)
+        return target
+
+    def close(self) -> None:
+        os.close(self._first)
+        if self._ring is not None:
+            os.close(self._ring)
+            os.unlink(self.path + ".ring")
+
+    def discard(self) -> None:
+        self.close()
+        os.unlink(self.path)
+
+
+class Capture:
+    """Head, tail and spill of one output stream."""
+
+    def __init__(self, spill_path: str, spill_bytes: int = SPILL_BYTES) -> None:
+        self.total_bytes = 0
+        self.head = bytearray()
+        self.spill_path: str | None = None
+        """Set by `finish`, if head and tail are not everything and the disk took it."""
+        self.missing_bytes = 0
+        self._tail = bytearray()
+        self._path = spill_path
+        self._cap = spill_bytes
+        self._spill: SpillFile | None = None
+        self._broken = False
+
+    @property
+    def tail(self) -> bytes:
+        """What follows the head, or the end of it."""
+        return bytes(self._tail[-TAIL_BYTES:])
+
+    def feed(self, data: bytes) -> None:
+        self.total_bytes += len(data)
+        self._feed_spill(data)
+        if room := HEAD_BYTES - len(self.head):
+            self.head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+
+    def _feed_spill(self, data: bytes) -> None:
+        if self._broken or self.total_bytes <= HEAD_BYTES + TAIL_BYTES:
+            return
+        try:
+            if self._spill is None:
+                # Head and tail together are still everything that came before `data`.
+                self._spill = SpillFile(self._path, self._cap)
+                self._spill.write(self.head + self._tail)
+            self._spill.write(data)
+        except OSError:
+            self._give_up()
+
+    def finish(self) -> None:
+        if self._spill is not None:
+            try:
+                self.missing_bytes = self._spill.finish()
+                self.spill_path = self._path
+            except OSError:
+                self._give_up()
+        if self._broken:
+            self.missing_bytes = self.total_bytes - len(self.head) - len(self.tail)
+
+    def discard(self) -> None:
+        """Remove what was written: nobody will read it."""
+        if self._spill is not None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """A full disk costs the spill, not the command."""
+        self._broken = True
+        if self._spill is not None:
+            with contextlib.suppress(OSError):
+                self._spill.discard()
+            self._spill = None
+
+
+class LiveSample:
+    """The newest output that was not shown yet, at most `SAMPLE_BYTES` of it."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._skipped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def feed(self, data: bytes) -> None:
+        self._pending += data[-SAMPLE_BYTES:]
+        self._skipped += max(0, len(data) - SAMPLE_BYTES)
+        if (over := len(self._pending) - SAMPLE_BYTES) > 0:
+            del self._pending[:over]
+            self._skipped += over
+
+    def take(self) -> tuple[int, bytes]:
+        """How many bytes are left out in front, and the bytes."""
+        skipped, data = self._skipped, bytes(self._pending)
+        self._skipped = 0
+        self._pending.clear()
+        return skipped, data
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _write_all(fd: int, data: bytes | memoryview, offset: int) -> int:
+    view = memoryview(data)
+    done = 0
+    while done < len(view):
+        done += os.pwrite(fd, view[done:], offset + done)
+    return done

@@ -1,0 +1,282 @@
+"""One command from start to end: runs in a process of its own, forked by the spawner, and answers to claw directly.
+
+It reads the output, keeps the clock and ends the whole tree: on a time-out or a cancellation with TERM, 2 s, KILL; what the
+shell leaves behind with 250 ms to finish, TERM, 250 ms, KILL; all at once when claw's end of the connection closes.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+
+from agent.spawner import wire
+from agent.spawner.output import Capture, LiveSample
+from agent.spawner.tree import Brood, Group, become_subreaper, drain, has_children, reap, watch_children
+
+TYPE_CHECKING = False  # as in typing, whose import would be a tenth of this process's start-up time
+if TYPE_CHECKING:
+    from typing import Any
+
+_CHUNK_BYTES = 64 * 1024
+_CHUNKS_A_ROUND = 16
+_KILL_INTERVAL_S = 0.05
+
+
+def supervise(channel: socket.socket) -> None:
+    """Read the request, run it, report. Never raises for a command that cannot be started."""
+    contained = become_subreaper()
+    request = wire.read_request(channel)
+    if request is None:
+        return
+    # From here on claw must not give the request to another spawner: it may run.
+    channel.sendall(wire.frame(wire.TAKEN, json.dumps(os.getpid()).encode()))
+    wakeup = watch_children()
+    try:
+        started_at = time.monotonic()
+        process, output = _start(request)
+    except (OSError, ValueError) as error:
+        facts = {
+            "error": getattr(error, "strerror", None) or str(error),
+            "errno": getattr(error, "errno", None),
+            "path": os.fsdecode(getattr(error, "filename", None) or ""),
+        }
+        channel.sendall(wire.frame(wire.FAILED, json.dumps(facts).encode()))
+        return
+    run = _Run(channel, wakeup, output, process.pid, contained, started_at, request)
+    process.returncode = 0  # it is reaped here, not by its object
+    run.loop()
+    run.report()
+
+
+def _start(request: "dict[str, Any]") -> "tuple[subprocess.Popen[bytes], int]":
+    read_end, write_end = os.pipe()
+    try:
+        process = subprocess.Popen(
+            request["argv"],
+            cwd=request["cwd"],
+            env=request["env"],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    os.set_blocking(read_end, False)
+    return process, read_end
+
+
+class _Run:
+    def __init__(
+        self,
+        channel: socket.socket,
+        wakeup: int,
+        output: int,
+        pid: int,
+        contained: bool,
+        started_at: float,
+        request: "dict[str, Any]",
+    ) -> None:
+        self.channel = channel
+        self.wakeup = wakeup
+        self.output: int | None = output
+        self.pid = pid
+        self.started_at = started_at
+        self.tree: Brood | Group = Brood() if contained else Group(pid)
+        self.contained = contained
+        self.capture = Capture(request["spill_path"])
+        self.live = LiveSample()
+        self.sent_at = 0.0
+        self.outgoing = bytearray(wire.frame(wire.STARTED, json.dumps(pid).encode()))
+        self.timeout_at = started_at + request["timeout_s"]
+        self.kill_at: float | None = None
+        self.give_up_at: float | None = None
+        self.status: str | None = None
+        """Set when the command is ended before its time: "timeout" or "cancelled"."""
+        self.shell_status: int | None = None
+        self.shell_ended_at = 0.0
+        self.left_running = False
+        self.survivors = 0
+        self.poller = select.poll()
+        self.poller.register(wakeup, select.POLLIN)
+        self.poller.register(output, select.POLLIN)
+        channel.setblocking(False)
+
+    def loop(self) -> None:
+        done = False
+        while not done:
+            # On a closed connection poll reports HUP whatever is asked for.
+            self.poller.register(self.channel, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+            events = dict(self.poller.poll(self._wait_ms()))
+            if self.output in events:
+                self._read_output()
+            if self.channel.fileno() in events:
+                self._serve_channel(events[self.channel.fileno()])
+            if self.wakeup in events:
+                drain(self.wakeup)
+            self._note_ended()
+            self._send_sample()
+            done = self._advance(time.monotonic())
+
+    def _wait_ms(self) -> int:
+        """Until the next thing that the clock decides."""
+        now = time.monotonic()
+        marks = []
+        if self.kill_at is not None:
+            marks.append(self.kill_at)
+        if self.shell_status is None and self.status is None:
+            marks.append(self.timeout_at)
+        if self.shell_status is not None:
+            marks.append(now + _KILL_INTERVAL_S)
+            if now < (grace_ends := self.shell_ended_at + wire.SHELL_GRACE_S):
+                marks.append(grace_ends)
+        if self.live and not self.outgoing:
+            marks.append(self.sent_at + wire.SAMPLE_INTERVAL_S)
+        return max(1, int((min(marks) - now) * 1000) + 1) if marks else -1
+
+    # ------------------------------------------------------------------ what comes in
+
+    def _read_output(self) -> None:
+        for _ in range(_CHUNKS_A_ROUND):
+            if self.output is None:
+                return
+            try:
+                data = os.read(self.output, _CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self._close_output()
+                return
+            self.capture.feed(data)
+            self.live.feed(data)
+
+    def _close_output(self) -> None:
+        if self.output is not None:
+            self.poller.unregister(self.output)
+            os.close(self.output)
+            self.output = None
+
+    def _serve_channel(self, event: int) -> None:
+        if event & select.POLLOUT and self.outgoing:
+            try:
+                sent = self.channel.send(self.outgoing)
+                del self.outgoing[:sent]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._abandon()
+        if event & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            try:
+                asked = self.channel.recv(64)
+            except BlockingIOError:
+                return
+            except OSError:
+                asked = b""
+            if not asked:
+                self._abandon()
+            self._stop("cancelled")
+
+    def _abandon(self) -> None:
+        """Claw is gone, or wants to hear no more: end everything at once and leave no trace."""
+        deadline = time.monotonic() + wire.KILL_PATIENCE_S
+        while True:
+            self.tree.kill()
+            reap()
+            if not self._alive() or time.monotonic() > deadline:
+                break
+            time.sleep(0.002)
+        self.capture.discard()
+        os._exit(0)
+
+    def _note_ended(self) -> None:
+        ended = reap()
+        if self.pid in ended:
+            self.shell_status = ended[self.pid]
+            self.shell_ended_at = time.monotonic()
+
+    # ------------------------------------------------------------------ what the clock decides
+
+    def _advance(self, now: float) -> bool:
+        """Move on; True when all is over."""
+        if self.shell_status is None:
+            if now >= self.timeout_at:
+                self._stop("timeout")
+        elif not self._alive():
+            if self.output is None or now >= self.shell_ended_at + wire.SHELL_GRACE_S:
+                self._read_output()
+                return True
+        elif self.kill_at is None and now >= self.shell_ended_at + wire.SHELL_GRACE_S:
+            self.left_running = True
+            self.tree.terminate()
+            self._kill_after(wire.SHELL_GRACE_S)
+        return self._kill_when_due(now)
+
+    def _stop(self, status: str) -> None:
+        if self.status is not None or self.shell_status is not None:
+            return
+        self.status = status
+        self.tree.terminate()
+        self._kill_after(wire.TERM_GRACE_S)
+
+    def _kill_after(self, grace_s: float) -> None:
+        self.kill_at = time.monotonic() + grace_s
+        self.give_up_at = self.kill_at + wire.KILL_PATIENCE_S
+
+    def _kill_when_due(self, now: float) -> bool:
+        if self.kill_at is None or now < self.kill_at:
+            return False
+        self.tree.kill()
+        self.kill_at = now + _KILL_INTERVAL_S
+        if self.give_up_at is not None and now > self.give_up_at:
+            self.survivors = len(self.tree.pids()) if isinstance(self.tree, Brood) else 1
+            return True
+        return False
+
+    def _alive(self) -> bool:
+        return has_children() if self.contained else self.tree.alive()
+
+    # ------------------------------------------------------------------ what goes out
+
+    def _send_sample(self) -> None:
+        now = time.monotonic()
+        if self.live and not self.outgoing and now >= self.sent_at + wire.SAMPLE_INTERVAL_S:
+            self.outgoing += self._sample()
+            self.sent_at = now
+
+    def _sample(self) -> bytes:
+        skipped, data = self.live.take()
+        return wire.frame(wire.LIVE, wire.LIVE_HEADER.pack(skipped) + data)
+
+    def report(self) -> None:
+        self._close_output()
+        self.capture.finish()
+        status = self.shell_status
+        ended_by = os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None
+        natural = "signal" if ended_by is not None else "exited"
+        facts = {
+            "status": self.status or natural,
+            "exit_code": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
+            "signal": ended_by,
+            "total_bytes": self.capture.total_bytes,
+            "spill_file": self.capture.spill_path,
+            "spill_missing_bytes": self.capture.missing_bytes,
+            "duration_ms": int(((self.shell_ended_at or time.monotonic()) - self.started_at) * 1000),
+            "left_running": self.left_running,
+            "survivors": self.survivors,
+        }
+        if self.live:
+            self.outgoing += self._sample()
+        self.outgoing += wire.frame(wire.HEAD, bytes(self.capture.head))
+        self.outgoing += wire.frame(wire.TAIL, self.capture.tail)
+        self.outgoing += wire.frame(wire.ENDED, json.dumps(facts).encode())
+        self.channel.setblocking(True)
+        try:
+            self.channel.sendall(self.outgoing)
+        except OSError:
+            if self.capture.spill_path is not None:
+                os.unlink(self.capture.spill_path)

@@ -1,0 +1,108 @@
+"""The `glob` tool: files by name pattern, newest first."""
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct
+
+from agent.permissions.path_text import show_name
+from agent.tools.base import Access, ToolContext, ToolOutput, load_description
+from agent.tools.details import TextDetails
+from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, split_base
+from agent.tools.search import Query, find_rg, run_query
+
+MAX_SHOWN = 200
+MAX_MATCHES = 50_000
+
+
+class GlobParams(Struct, frozen=True):
+    pattern: str
+    path: str = "."
+
+
+class Glob:
+    name: ClassVar[str] = "glob"
+    params: ClassVar[type[Struct]] = GlobParams
+    description: ClassVar[str] = load_description(__file__)
+
+    def __init__(self, rg: Path | None = None, *, without_rg: bool = False) -> None:
+        self._rg = None if without_rg else rg or find_rg()
+
+    def access(self, params: GlobParams, context: ToolContext) -> Access:
+        folder, pattern = _place(params, context)
+        compile_glob(pattern)
+        with context.workspace.folder(folder):
+            pass
+        return Access("read", show_name(params.pattern) + where(context, folder, params.path), (folder,))
+
+    async def run(self, params: GlobParams, context: ToolContext) -> ToolOutput:
+        folder, pattern = _place(params, context)
+        names = NameCollector(compile_glob(pattern), MAX_MATCHES)
+        with context.workspace.folder(folder) as fd:
+            query = Query("names", hidden=asks_for_hidden(pattern))
+            outcome = await run_query(query, fd, folder, self._rg, names.feed)
+            newest = newest_first(names.found, fd)
+        notes = [outcome.problem] if outcome.problem else []
+        if outcome.enough:
+            notes.append(f"there are more than {MAX_MATCHES:,}")
+        return _output(params, context, folder, newest, notes)
+
+
+class NameCollector:
+    """Takes paths that end with NUL and begin with `./` apart, and keeps those that are wanted."""
+
+    def __init__(self, wanted: PathTest | None = None, most: int = MAX_MATCHES) -> None:
+        self.found: list[str] = []
+        self._wanted = wanted
+        self._most = most
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> bool:
+        *paths, self._rest = (self._rest + piece).split(b"\0")
+        for raw in paths:
+            path = os.fsdecode(raw.removeprefix(b"./"))
+            if self._wanted is None or self._wanted(path):
+                if len(self.found) == self._most:
+                    return False
+                self.found.append(path)
+        return True
+
+
+def newest_first(paths: list[str], folder_fd: int) -> list[str]:
+    """Sorted by time of change; what is gone meanwhile comes last."""
+
+    def age(path: str) -> tuple[float, str]:
+        try:
+            return -os.stat(path, dir_fd=folder_fd, follow_symlinks=False).st_mtime, path
+        except OSError:
+            return 0.0, path
+
+    return sorted(paths, key=age)
+
+
+def where(context: ToolContext, folder: Path, path: str) -> str:
+    """For messages: "in FOLDER", if one was named."""
+    return "" if path == "." else f" in {context.workspace.display(folder)}"
+
+
+def _place(params: GlobParams, context: ToolContext) -> tuple[Path, str]:
+    """The real folder, and the pattern below it."""
+    base, pattern = split_base(params.pattern)
+    path = base if base.startswith("~") or not base else os.path.join(params.path, base)  # noqa: PTH118 (a plain string)
+    return context.workspace.resolve(path or params.path), pattern
+
+
+def _output(params: GlobParams, context: ToolContext, folder: Path, found: list[str], notes: list[str]) -> ToolOutput:
+    if not found:
+        text = f"No file matches {show_name(params.pattern)}{where(context, folder, params.path)}."
+        text += " Hidden files, and files that git ignores, are not listed" + (
+            "." if asks_for_hidden(params.pattern) else "; a pattern with a leading dot lists hidden ones."
+        )
+    else:
+        text = "\n".join(context.workspace.display(folder / path) for path in found[:MAX_SHOWN])
+        if len(found) > MAX_SHOWN:
+            notes.insert(0, f"the newest {MAX_SHOWN} of {len(found):,} files; narrow the pattern for others")
+    if notes:
+        text += f"\n[{'; '.join(notes)}]"
+    return ToolOutput(text, TextDetails(f"{len(found):,} file{'' if len(found) == 1 else 's'}"))

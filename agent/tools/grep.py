@@ -1,0 +1,208 @@
+"""The `grep` tool: lines, files or counts by regular expression."""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from agent.files import describe_binary
+from agent.permissions.path_text import printable, show_name
+from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
+from agent.tools.details import TextDetails
+from agent.tools.glob import NameCollector, newest_first, where
+from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, name_globs
+from agent.tools.search import Outcome, Query, find_rg, run_query
+
+DEFAULT_LIMIT = 200
+MAX_LIMIT = 2_000
+MAX_CONTEXT = 20
+_MAX_BYTES = 128 * 1024
+_SNIFFED_BYTES = 8_192
+
+
+class GrepParams(Struct, frozen=True):
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    context: Annotated[int, Meta(ge=0)] = 0
+    ignore_case: bool = False
+    output: Literal["content", "files", "count"] = "content"
+    limit: Annotated[int, Meta(ge=1)] = DEFAULT_LIMIT
+
+
+class Grep:
+    name: ClassVar[str] = "grep"
+    params: ClassVar[type[Struct]] = GrepParams
+    description: ClassVar[str] = load_description(__file__)
+
+    def __init__(self, rg: Path | None = None, *, without_rg: bool = False) -> None:
+        self._rg = None if without_rg else rg or find_rg()
+
+    def access(self, params: GrepParams, context: ToolContext) -> Access:
+        real = context.workspace.resolve(params.path)
+        _wanted(params)
+        if not real.is_dir():
+            context.workspace.check_regular(real)
+        return Access("read", show_name(params.pattern) + where(context, real, params.path), (real,))
+
+    async def run(self, params: GrepParams, context: ToolContext) -> ToolOutput:
+        real = context.workspace.resolve(params.path)
+        wanted, name_patterns, hidden = _wanted(params)
+        folder, target = (real, ".") if real.is_dir() else (real.parent, real.name)
+        if target != ".":
+            _check_text(context, real)
+            wanted, name_patterns = None, ()
+        query = Query(
+            params.output,
+            params.pattern,
+            target,
+            hidden,
+            min(params.context, MAX_CONTEXT),
+            params.ignore_case,
+            name_patterns,
+        )
+        search = _Search(params, context, folder, real, wanted)
+        with context.workspace.folder(folder) as fd:
+            if params.output == "files":
+                names = NameCollector(wanted)
+                outcome = await run_query(query, fd, folder, self._rg, names.feed)
+                return search.files(newest_first(names.found, fd), outcome)
+            records = _Records(wanted, min(params.limit, MAX_LIMIT), counting=params.output == "count")
+            outcome = await run_query(query, fd, folder, self._rg, records.feed)
+        return search.lines(records, outcome)
+
+
+def _wanted(params: GrepParams) -> tuple[PathTest | None, tuple[str, ...], bool]:
+    """The test of paths, a coarser one that the search program knows, and whether hidden files count."""
+    if not params.pattern or "\0" in params.pattern:
+        raise ToolError("The pattern is empty or holds a NUL character. Give a regular expression.")
+    if not params.glob:
+        return None, (), False
+    if params.glob.startswith("!"):
+        excluded = compile_glob(params.glob[1:])
+        return (lambda path: not excluded(path)), (), False
+    return compile_glob(params.glob), name_globs(params.glob), asks_for_hidden(params.glob)
+
+
+def _check_text(context: ToolContext, real: Path) -> None:
+    with context.workspace.open_file(real) as opened:
+        head = os.pread(opened.fd, _SNIFFED_BYTES, 0)
+        if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            kind = describe_binary(head, opened.stat.st_size)
+            raise ToolError(f"{context.workspace.display(real)} is {kind}; only text is searched.")
+
+
+class _Records:
+    """Takes matching lines or counts apart (format: see `run_query`) and keeps them by file, up to the limit."""
+
+    _NOT_A_RECORD = re.compile(
+        rb"--\r?\n|\./[^\0\n]*: (?:binary file matches|WARNING: stopped searching binary file)[^\n]*\n"
+    )
+
+    def __init__(self, wanted: PathTest | None, limit: int, *, counting: bool) -> None:
+        self.by_file: dict[str, list[tuple[int, str, str]]] = {}
+        """Line number, ":" (match) or "-" (context), and line; of a count the number, ":" and ""."""
+        self.matches = 0
+        self.full = False
+        self._wanted = wanted
+        self._limit = limit
+        self._counting = counting
+        self._room = _MAX_BYTES
+        self._buffer = b""
+
+    def feed(self, piece: bytes) -> bool:
+        buffer = self._buffer + piece
+        start = 0
+        while not self.full:
+            if skipped := self._NOT_A_RECORD.match(buffer, start):
+                start = skipped.end()
+                continue
+            name_end = buffer.find(b"\0", start)
+            line_end = buffer.find(b"\n", name_end) if name_end >= 0 else -1
+            if line_end < 0:
+                break
+            self._add(os.fsdecode(buffer[start:name_end].removeprefix(b"./")), buffer[name_end + 1 : line_end])
+            start = line_end + 1
+        self._buffer = buffer[start:]
+        return not self.full
+
+    def _add(self, path: str, record: bytes) -> None:
+        if self._wanted is not None and not self._wanted(path):
+            return
+        found = re.match(rb"(\d+)([:-]?)", record)
+        if found is None:
+            return
+        mark = ":" if self._counting else found[2].decode()
+        if mark == ":" and (len(self.by_file) if self._counting else self.matches) == self._limit:
+            self.full = True
+            return
+        line = printable(record[found.end() :].decode("utf-8", "surrogateescape")).rstrip("\r").replace("\0", "\\0")
+        self._room -= len(line) + (0 if path in self.by_file else len(path))
+        if self._room < 0:
+            self.full = True
+            return
+        self.by_file.setdefault(path, []).append((int(found[1]), mark, line))
+        self.matches += int(found[1]) if self._counting else mark == ":"
+
+
+class _Search:
+    """Turns what was found into text."""
+
+    def __init__(
+        self, params: GrepParams, context: ToolContext, folder: Path, real: Path, wanted: PathTest | None
+    ) -> None:
+        self._params = params
+        self._context = context
+        self._folder = folder
+        self._real = real
+        self._limit = min(params.limit, MAX_LIMIT)
+
+    def files(self, paths: list[str], outcome: Outcome) -> ToolOutput:
+        if not paths:
+            return self._nothing(outcome)
+        lines = [self._shown(path) for path in paths[: self._limit]]
+        notes = [f"the newest {self._limit} of {len(paths):,} files"] if len(paths) > self._limit else []
+        return self._output(lines, notes, outcome, _plural(len(paths), "file"))
+
+    def lines(self, records: _Records, outcome: Outcome) -> ToolOutput:
+        if not records.by_file:
+            return self._nothing(outcome)
+        lines: list[str] = []
+        for path, found in records.by_file.items():
+            if self._params.output == "count":
+                lines.append(f"{self._shown(path)}:{found[0][0]}")
+                continue
+            if lines:
+                lines.append("")
+            lines.append(self._shown(path))
+            for place, (number, mark, line) in enumerate(found):
+                if self._params.context and place and number > found[place - 1][0] + 1:
+                    lines.append("--")
+                lines.append(f"{number}{mark}{line}")
+        summary = f"{_plural(records.matches, 'match', 'matches')} in {_plural(len(records.by_file), 'file')}"
+        notes = ["there are more; narrow path, glob or pattern, or raise limit"] if records.full else []
+        if self._params.output == "count":
+            notes.insert(0, f"{'at least ' if records.full else ''}{records.matches:,} in all")
+        return self._output(lines, notes, outcome, summary)
+
+    def _shown(self, path: str) -> str:
+        return self._context.workspace.display(self._folder / path)
+
+    def _nothing(self, outcome: Outcome) -> ToolOutput:
+        text = f"No match for {show_name(self._params.pattern)}{where(self._context, self._real, self._params.path)}."
+        if self._real.is_dir():
+            text += " Hidden, binary and git-ignored files were not searched."
+        return self._output([text], [], outcome, "no match")
+
+    def _output(self, lines: list[str], notes: list[str], outcome: Outcome, summary: str) -> ToolOutput:
+        if outcome.problem:
+            notes.append(f"{outcome.problem}; there may be more. Narrow path, glob or pattern")
+        if notes:
+            lines.append(f"[{'; '.join(notes)}]")
+        return ToolOutput("\n".join(lines), TextDetails(summary))
+
+
+def _plural(count: int, word: str, words: str = "") -> str:
+    return f"{count:,} {word if count == 1 else words or word + 's'}"

@@ -1,0 +1,123 @@
+"""The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is.
+
+A file up to 8 MiB is read whole; of a larger one only the window is kept. Its hash, and with it the fact that later edits
+are checked against, is taken up to 64 MiB.
+"""
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from agent.permissions.path_text import path_key, printable
+from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
+from agent.tools.blocking import in_thread
+from agent.tools.details import TextDetails
+from agent.tools.file_lines import FileLines, read_lines
+from agent.transcript import FileFact
+
+MAX_LINES = 2_000
+MAX_OUTPUT_BYTES = 256 * 1024
+MAX_LINE_CHARS = 2_000
+_MAX_CUT_NAMED = 10
+
+
+class ReadParams(Struct, frozen=True):
+    path: str
+    offset: Annotated[int, Meta(ge=1)] = 1
+    limit: Annotated[int, Meta(ge=1)] = MAX_LINES
+
+
+class Read:
+    name: ClassVar[str] = "read"
+    params: ClassVar[type[Struct]] = ReadParams
+    description: ClassVar[str] = load_description(__file__)
+
+    def access(self, params: ReadParams, context: ToolContext) -> Access:
+        real = context.workspace.resolve(params.path)
+        context.workspace.check_regular(real)
+        title = context.workspace.display(real)
+        if params.offset > 1 or params.limit < MAX_LINES:
+            title += f" (lines {params.offset}-{params.offset + params.limit - 1})"
+        return Access("read", title, (real,))
+
+    async def run(self, params: ReadParams, context: ToolContext) -> ToolOutput:
+        return await in_thread(lambda stop: _read(params, context, stop))
+
+
+def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> ToolOutput:
+    real = context.workspace.resolve(params.path)
+    shown = context.workspace.display(real)
+    with context.workspace.open_file(real) as opened:
+        size_bytes = opened.stat.st_size
+        lines = read_lines(opened, shown, params.offset, min(params.limit, MAX_LINES), MAX_LINE_CHARS, stop)
+    if lines.total == 0:
+        output = f"[{shown} is empty]"
+    elif not lines.lines:
+        count = f"{lines.total:,} line{'' if lines.total == 1 else 's'}"
+        raise ToolError(f"{shown} has {count}; offset {params.offset:,} is behind its end.")
+    else:
+        lines, output = _listing(lines, size_bytes)
+    facts = (_fact(real, lines, context),) if lines.sha256 else ()
+    shown_lines = f"{len(lines.lines):,} line{'' if len(lines.lines) == 1 else 's'}"
+    return ToolOutput(output, TextDetails(shown_lines), files=facts)
+
+
+def _listing(lines: FileLines, size_bytes: int) -> tuple[FileLines, str]:
+    """What of the window fits, and its text."""
+    shown: list[str] = []
+    room = MAX_OUTPUT_BYTES
+    for number, line in enumerate(lines.lines, lines.first):
+        text = f"{number}\t{printable(line).replace(chr(0), chr(92) + '0')}"
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        shown.append(text)
+    last = lines.first + len(shown) - 1
+    notes: list[str] = []
+    if lines.total is None:
+        notes.append(f"lines {lines.first:,}-{last:,} of a file of {size_bytes:,} bytes; go on with offset {last + 1}")
+    elif last < lines.total:
+        notes.append(f"lines {lines.first:,}-{last:,} of {lines.total:,}; go on with offset {last + 1}")
+    if cut := [number for number in lines.cut if number <= last]:
+        named = ", ".join(map(str, cut[:_MAX_CUT_NAMED])) + (", …" if len(cut) > _MAX_CUT_NAMED else "")
+        notes.append(f"cut at {MAX_LINE_CHARS:,} characters: line{'' if len(cut) == 1 else 's'} {named}")
+    if lines.encoding != "UTF-8":
+        notes.append(f"encoding: {lines.encoding}")
+    if notes:
+        shown.append(f"[{'; '.join(notes)}]")
+    kept = FileLines(
+        lines.first, lines.lines[: last - lines.first + 1], frozenset(cut), lines.total, lines.encoding, lines.sha256
+    )
+    return kept, "\n".join(shown)
+
+
+def _fact(real: Path, lines: FileLines, context: ToolContext) -> FileFact:
+    """What the model knows of the file now: what it saw before of the same content counts too."""
+    key = path_key(real)
+    ranges = _runs(number for number in range(lines.first, lines.first + len(lines.lines)) if number not in lines.cut)
+    before = context.known_files.get(key)
+    whole = lines.total == 0
+    if before is not None and before.sha256 == lines.sha256:
+        ranges = _merged([*before.ranges, *ranges])
+        whole = whole or before.whole
+    whole = whole or ranges == ((1, lines.total),)
+    assert lines.sha256 is not None
+    return FileFact(key, lines.sha256, ranges, whole, "read")
+
+
+def _runs(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    return _merged([(number, number) for number in numbers])
+
+
+def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sorted, and joined where they touch."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

@@ -1,0 +1,178 @@
+"""Runs a file search as a child process: ripgrep where there is one, else `search_main.py`, with the same output.
+
+Both are bounded in time and output and can be killed at any moment, so no pattern and no tree can hold a turn up. The
+child starts in a folder that was opened without following links, knows none of our environment, and has no input.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from agent.tools.base import ToolError
+
+TIME_LIMIT_S = 10.0
+MAX_COLUMNS = 500
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Larger files are not searched unless they are named."""
+_CHUNK_BYTES = 64 * 1024
+_STDERR_BYTES = 8 * 1024
+_SYSTEM_PLACES = ("/usr/bin/rg", "/usr/local/bin/rg", "/opt/homebrew/bin/rg", "/opt/local/bin/rg")
+_UNKNOWN_FLAG = re.compile(r"unrecognized flag|unexpected argument|Found argument")
+_SPECIAL = re.compile(r"([.^$*+?{}\[\]\\|()])")
+
+Mode = Literal["names", "content", "files", "count"]
+Feed = Callable[[bytes], bool]
+
+
+class Query(Struct, frozen=True):
+    """What to search in the folder the child starts in."""
+
+    mode: Mode
+    """`names`: all files. The others: matching lines, files with a match, number of matching lines a file."""
+    pattern: str = ""
+    """A regular expression."""
+    target: str = "."
+    """"." or the name of one file."""
+    hidden: bool = False
+    context: int = 0
+    ignore_case: bool = False
+    name_globs: tuple[str, ...] = ()
+    """Only files whose name matches one of these, of letters, `-_.*?`; (): all."""
+
+
+class Outcome(Struct, frozen=True):
+    enough: bool = False
+    """`feed` stopped it."""
+    problem: str = ""
+    """Why something may be missing otherwise; "" if nothing is."""
+
+
+@functools.cache
+def find_rg() -> Path | None:
+    """ripgrep of claw's own environment, or of a fixed place of the system; never by PATH or the current folder."""
+    own = Path(sysconfig.get_path("scripts")) / "rg"
+    return next((place for place in (own, *map(Path, _SYSTEM_PLACES)) if os.access(place, os.X_OK)), None)
+
+
+async def run_query(query: Query, folder_fd: int, folder: Path, rg: Path | None, feed: Feed) -> Outcome:
+    """Search and give `feed` the raw output in pieces, until it returns False (enough) or time is up.
+
+    `names` and `files` give paths, each followed by NUL; `count` gives path, NUL, number, newline; `content` gives path,
+    NUL, line number, `:` (match) or `-` (context), line, newline, with `--` lines between groups. Paths begin with `./`.
+
+    Raises:
+        ToolError: the pattern is not valid, or nothing can be run.
+    """
+    here = Path(f"/proc/self/fd/{folder_fd}")
+    cwd = here if sys.platform.startswith("linux") and here.exists() else folder
+    if rg is not None:
+        outcome = await _run(_rg_argv(rg, query), cwd, feed, query)
+        if outcome is not None:
+            return outcome
+    outcome = await _run(_python_argv(query), cwd, feed, query)
+    assert outcome is not None
+    return outcome
+
+
+def _rg_argv(rg: Path, query: Query) -> list[str]:
+    argv = [str(rg), "--no-config", "--color=never", "--no-messages", "--no-require-git", "--sort=path", "--null"]
+    argv += ["--glob=!.git", "--crlf", "--engine=auto"]  # a glob that only excludes does not switch ignore files off
+    if query.hidden:
+        argv.append("--hidden")
+    if query.target == ".":
+        argv.append(f"--max-filesize={MAX_FILE_BYTES}")
+    if query.name_globs:
+        argv += [f"--type-add=wanted:{name}" for name in query.name_globs]
+        argv.append("--type=wanted")  # unlike --glob, a type respects ignore files
+    if query.ignore_case:
+        argv.append("--ignore-case")
+    how = {
+        "names": ["--files"],
+        "files": ["--files-with-matches"],
+        "count": ["--count", "--with-filename"],
+        "content": ["--no-heading", "--with-filename", "--line-number", f"--context={query.context}"],
+    }[query.mode]
+    if query.mode == "content":
+        how += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]
+    if query.mode != "names":
+        how.append(f"--regexp={query.pattern}")
+    return [*argv, *how, "--", f"./{query.target}" if query.target != "." else "./"]
+
+
+def _python_argv(query: Query) -> list[str]:
+    main = Path(__file__).with_name("search_main.py")
+    limits = {"max_columns": MAX_COLUMNS, "max_file_bytes": MAX_FILE_BYTES}
+    values = {name: getattr(query, name) for name in query.__struct_fields__} | limits
+    return [sys.executable, "-I", "-X", "utf8", str(main), json.dumps(values)]
+
+
+async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query) -> Outcome | None:
+    """None: this ripgrep is too old for our flags."""
+    kept = ("HOME", "XDG_CONFIG_HOME")  # where git's own list of ignored files is
+    env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"} | {name: os.environ[name] for name in kept if name in os.environ}
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=cwd, env=env, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The search could not be started: {error}.") from None
+    assert process.stdout is not None and process.stderr is not None
+    errors = asyncio.ensure_future(_read_start(process.stderr))
+    outcome = Outcome()
+    try:
+        async with asyncio.timeout(TIME_LIMIT_S):
+            while piece := await process.stdout.read(_CHUNK_BYTES):
+                if not feed(piece):
+                    outcome = Outcome(enough=True)
+                    break
+            else:
+                await process.wait()
+    except TimeoutError:
+        outcome = Outcome(problem=f"the search was stopped after {TIME_LIMIT_S:.0f} s")
+    finally:
+        await _end(process)
+    text = (await errors).decode("utf-8", "replace")
+    if outcome != Outcome() or process.returncode in (0, 1):
+        return outcome
+    if _UNKNOWN_FLAG.search(text):
+        return None
+    if text.strip():
+        raise _pattern_error(query.pattern, text)
+    return Outcome(problem="some files or folders could not be read")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what still runs, and drain its pipe: `wait` does not return while it is open."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    assert process.stdout is not None
+    while await process.stdout.read(_CHUNK_BYTES):
+        pass
+    await process.wait()
+
+
+async def _read_start(stream: asyncio.StreamReader) -> bytes:
+    kept = b""
+    while piece := await stream.read(_CHUNK_BYTES):
+        kept = (kept + piece)[:_STDERR_BYTES]
+    return kept
+
+
+def _pattern_error(pattern: str, text: str) -> ToolError:
+    detail = text.split("~~~\n", 1)[1].split("\n~~~", 1)[0] if "~~~\n" in text else text.split("\n\n", 1)[0]
+    literal = _SPECIAL.sub(r"\\\1", pattern)
+    remedy = f"To search for it literally, use: {literal}" if literal != pattern else "Lines are searched one by one."
+    return ToolError(
+        f"The search failed; the pattern may not be a valid regular expression.\n{detail[:800].strip()}\n{remedy}"
+    )

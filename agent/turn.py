@@ -1,0 +1,174 @@
+"""One turn of a session as the loop sees it: prepares requests, streams replies, runs calls, delivers steering.
+
+Implements `TurnHost`. What holds beyond a turn (record, settings, compaction) belongs to the session and is reached
+through `Conversation`.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from agent.context.budget import MOST_REPLY_TOKENS
+from agent.conversation import Conversation
+from agent.events import (
+    MessageCompleted,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolCallStreamed,
+)
+from agent.loop import ContextFullError
+from agent.retry import AssemblerHolder, stream_with_retry
+from agent.transcript import Assistant, User
+from providers.assembler import Assembler
+from providers.base import ModelRequest
+from providers.errors import ProviderError
+from providers.models import cost_usd
+from providers.types import (
+    StreamEvent,
+    TextBlock,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallStarted,
+)
+
+_GAUGE_INTERVAL_S = 0.25
+"""How often the gauge moves while a reply streams."""
+
+
+class Turn:
+    """The host of one turn."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._talk = conversation
+        self._most_reply_tokens = MOST_REPLY_TOKENS
+
+    @property
+    def model(self) -> str:
+        return self._talk.facts.id
+
+    async def prepare(self) -> ModelRequest:
+        talk = self._talk
+        await talk.make_room()
+        used = talk.recorder.meter.used().tokens
+        if used >= talk.limits.blocking:
+            raise ContextFullError(talk.full_text(used))
+        request = talk.request(self._most_reply_tokens)
+        await talk.recorder.durable()
+        return request
+
+    async def reply(self, request: ModelRequest) -> Assistant:
+        talk, holder, deltas = self._talk, AssemblerHolder(), _Deltas(self._talk)
+        try:
+            assembler = await stream_with_retry(
+                talk.provider,
+                request,
+                policy=talk.retry_policy,
+                on_event=deltas.take,
+                emit_retry=talk.emit,
+                on_restart=deltas.restart,
+                holder=holder,
+            )
+        except (asyncio.CancelledError, ProviderError):
+            # Also without a single block: the empty reply records that the request left.
+            self._append_reply(holder.current, interrupted=True)
+            raise
+        talk.guard.answered()
+        return self._append_reply(assembler, interrupted=False)
+
+    async def run_calls(self, calls: Sequence[ToolCall]) -> None:
+        await self._talk.recorder.durable()
+        await self._talk.calls.run(calls)
+        self._talk.emit_gauge()
+
+    def refuse_calls(self, calls: Sequence[ToolCall], text: str) -> None:
+        self._talk.calls.refuse(calls, text)
+
+    def go_on(self, text: str) -> None:
+        self._talk.recorder.append(User((TextBlock(text),), synthetic=True))
+
+    def raise_output_cap(self) -> None:
+        self._most_reply_tokens = self._talk.facts.max_output_tokens
+
+    async def compact_overflow(self) -> bool:
+        if not self._talk.guard.may_handle_overflow():
+            return False
+        return (await self._talk.compact("overflow")).key is not None
+
+    def deliver_steering(self) -> bool:
+        return self._talk.deliver_queue()
+
+    def over_budget(self) -> bool:
+        return self._talk.max_cost_usd is not None and (self._talk.cost_usd or 0.0) >= self._talk.max_cost_usd
+
+    async def settle(self) -> None:
+        await self._talk.recorder.durable()
+
+    def _append_reply(self, assembler: Assembler, interrupted: bool) -> Assistant:
+        talk = self._talk
+        usage = assembler.usage
+        reply = Assistant(
+            assembler.blocks(),
+            talk.facts.provider,
+            talk.facts.id,
+            talk.facts.api,
+            talk.facts.family,
+            talk.effort,
+            usage,
+            assembler.stop_reason or "unknown",
+            assembler.detail,
+            interrupted,
+            cost_usd(talk.facts, usage),
+        )
+        (entry,) = talk.recorder.append(reply)
+        talk.spent(reply.cost_usd)
+        talk.emit(
+            MessageCompleted(
+                entry.key,
+                reply.blocks,
+                usage,
+                reply.cost_usd,
+                reply.stop_reason,
+                interrupted,
+            )
+        )
+        talk.emit_gauge()
+        return reply
+
+
+class _Deltas:
+    """Turns stream events into deltas for the screen, and moves the gauge meanwhile."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+        self._call: ToolCallStarted | None = None
+        self._call_chars = 0
+        self._streamed_bytes = 0
+        self._gauge_due = time.monotonic() + _GAUGE_INTERVAL_S
+
+    def take(self, event: StreamEvent) -> None:
+        match event:
+            case TextDelta(text, opens_block):
+                self._talk.emit(TextStreamed(text, opens_block))
+                self._count(text)
+            case ThinkingDelta(text, opens_block):
+                self._talk.emit(ThinkingStreamed(text, opens_block))
+                self._count(text)
+            case ToolCallStarted():
+                self._call, self._call_chars = event, 0
+                self._talk.emit(ToolCallStreamed(event.id, event.name, 0))
+            case ToolCallDelta(fragment) if self._call is not None:
+                self._call_chars += len(fragment)
+                self._talk.emit(ToolCallStreamed(self._call.id, self._call.name, self._call_chars))
+                self._count(fragment)
+
+    def restart(self) -> None:
+        """A retry begins the reply anew; nothing of the broken one is kept."""
+        self._streamed_bytes = 0
+
+    def _count(self, text: str) -> None:
+        self._streamed_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        if (now := time.monotonic()) >= self._gauge_due:
+            self._gauge_due = now + _GAUGE_INTERVAL_S
+            self._talk.emit_gauge(self._streamed_bytes)

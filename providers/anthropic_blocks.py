@@ -1,0 +1,155 @@
+"""One message as the Anthropic Messages API wants it: blocks as JSON bytes. Pure; knows neither requests nor caches."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from providers.types import (
+    AssistantBlock,
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+)
+from providers.unicode import clean
+
+Role = Literal["user", "assistant"]
+LoadBlob = Callable[[str], bytes]
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_encode = msgspec.json.Encoder().encode
+
+
+class EncodedMessage(Struct, frozen=True):
+    """The blocks of one message, joined by commas, without brackets. Empty if nothing of it can be sent."""
+
+    role: Role
+    blocks: bytes
+    mark_at: int
+    """Offset in `blocks` at which a cache mark can be put into its last block; -1 if that block can bear none."""
+
+
+def encode_message(message: Message, load_blob: LoadBlob | None = None) -> EncodedMessage:
+    match message:
+        case UserMessage():
+            role: Role = "user"
+            blocks = list(_user_blocks(message.blocks, load_blob))
+        case ToolResultMessage():
+            role, blocks = "user", [_result(message, load_blob)]
+        case AssistantMessage():
+            role, blocks = "assistant", [raw for block in message.blocks if (raw := _assistant_block(block))]
+    joined = b",".join(blocks)
+    bears_mark = bool(blocks) and not blocks[-1].startswith((b'{"type":"thinking"', b'{"type":"redacted_thinking"'))
+    return EncodedMessage(role, joined, len(joined) - 1 if bears_mark else -1)
+
+
+def encode(value: Any) -> bytes:
+    """JSON in valid UTF-8, whatever text the value holds."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_cleaned(value))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+def _user_blocks(blocks: Iterable[UserBlock], load_blob: LoadBlob | None) -> Iterable[bytes]:
+    for block in blocks:
+        if isinstance(block, ImageBlock):
+            yield _image(block, load_blob)
+        elif block.text.strip():  # blank text is refused
+            yield encode({"type": "text", "text": block.text})
+
+
+def _image(block: ImageBlock, load_blob: LoadBlob | None) -> bytes:
+    data = load_blob(block.sha256) if load_blob is not None else b""
+    if block.media_type not in _IMAGE_TYPES or not data:
+        return encode({"type": "text", "text": f"[An image of type {block.media_type} that cannot be sent.]"})
+    source = {"type": "base64", "media_type": block.media_type, "data": base64.b64encode(data).decode()}
+    return encode({"type": "image", "source": source})
+
+
+def _result(message: ToolResultMessage, load_blob: LoadBlob | None) -> bytes:
+    head = encode({"type": "tool_result", "tool_use_id": _call_id(message.call_id)})[:-1]
+    content = b",".join(_user_blocks(message.blocks, load_blob))
+    if content:
+        head += b',"content":[' + content + b"]"
+    return head + (b',"is_error":true}' if message.is_error else b"}")
+
+
+def _assistant_block(block: AssistantBlock) -> bytes | None:
+    match block:
+        case TextBlock():
+            return encode({"type": "text", "text": block.text}) if block.text.strip() else None
+        case ThinkingBlock(signature=None) | ThinkingBlock(signature=""):
+            return None
+        case ThinkingBlock():
+            return encode({"type": "thinking", "thinking": block.text, "signature": block.signature})
+        case ToolCall(finished=False):
+            return None
+        case ToolCall():
+            head = encode({"type": "tool_use", "id": _call_id(block.id), "name": _tool_name(block.name)})
+            return head[:-1] + b',"input":' + input_object(block.arguments) + b"}"
+        case OpaqueBlock():
+            # `type` goes first: that is how a block that may bear no mark is recognised.
+            ordered = {"type": block.raw.get("type"), **block.raw}
+            return encode(ordered) if block.api == "anthropic" else None
+
+
+def input_object(arguments: str) -> bytes:
+    """A call's arguments as the JSON object that the API demands: as they are if they are one, else wrapped in one."""
+    if not arguments.strip():
+        return b"{}"
+    try:
+        raw = arguments.encode()
+        if isinstance(msgspec.json.decode(raw), dict):
+            return raw
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        if (repaired := _repaired(arguments)) is not None:
+            return repaired
+    return encode({"invalid_json": arguments})
+
+
+def _repaired(arguments: str) -> bytes | None:
+    """An object whose only fault are lone surrogates, without them."""
+    try:
+        value = json.loads(arguments, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return encode(value) if isinstance(value, dict) else None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _call_id(call_id: str) -> str:
+    """An id that the API takes. Servers of other APIs use more characters; the hash keeps different ids different."""
+    if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[:40] + "_" + digest
+
+
+def _tool_name(name: str) -> str:
+    """A name that the API takes: models also call tools that do not exist, under any name."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:128] or "unnamed"

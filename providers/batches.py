@@ -1,0 +1,49 @@
+"""Reads a response body in batches: everything that is there at once, in one piece of bounded size.
+
+Servers often put every event into an HTTP chunk of its own. A task of its own reads on while there is something to read,
+so that what follows pays once per batch and not once per chunk.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+BATCH_BYTES = 16 * 1024
+"""So that decoding one batch never holds the event loop for long."""
+_MAX_WAITING_BYTES = 1024 * 1024
+
+
+async def batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The bytes of `chunks` in order, in pieces of at most `BATCH_BYTES`. Its errors come behind what arrived before them.
+
+    Closing it, or cancelling its reader, ends the reading at once.
+    """
+    waiting = bytearray()
+    arrived, taken = asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        try:
+            async for chunk in chunks:
+                waiting.extend(chunk)
+                arrived.set()
+                while len(waiting) >= _MAX_WAITING_BYTES:
+                    taken.clear()
+                    await taken.wait()
+        finally:
+            arrived.set()
+
+    reader = asyncio.create_task(read())
+    try:
+        while waiting or not reader.done():
+            await arrived.wait()
+            arrived.clear()
+            while waiting:
+                batch = bytes(waiting[:BATCH_BYTES])
+                del waiting[:BATCH_BYTES]
+                taken.set()
+                yield batch
+        await reader
+    finally:
+        reader.cancel()
+        await asyncio.wait({reader})
+        if not reader.cancelled():
+            reader.exception()  # it was raised above, or nobody is left to hear it

@@ -1,0 +1,19 @@
+"""Settings for the whole suite: property tests stay short, and nothing of the developer's own claw is seen or touched."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("suite", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty CLAW_HOME, and no keys or addresses from the developer's environment."""
+    home = tmp_path_factory.mktemp("claw-home")
+    monkeypatch.setenv("CLAW_HOME", str(home))
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return home

@@ -1,0 +1,130 @@
+"""A pseudo-terminal that runs a program: types keys, reads the screen through pyte, measures. End it with `close`."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+
+class Terminal:
+    """One program on a pseudo-terminal of its own."""
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int = 120, rows: int = 40
+    ) -> None:
+        self.raw = bytearray()
+        """Everything the program wrote."""
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self._fed = 0
+        self.started = time.monotonic()
+        self.status: int | None = None
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.chdir(cwd)
+                os.execve(argv[0], list(argv), {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"})
+            finally:
+                os._exit(127)
+        self.resize(columns, rows)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def read(self, timeout_s: float) -> bytes:
+        """What comes next; empty after the time-out or at the end."""
+        ready, _, _ = select.select([self.fd], [], [], max(0.0, timeout_s))
+        if not ready:
+            return b""
+        with contextlib.suppress(OSError):
+            data = os.read(self.fd, 1 << 16)
+            self.raw += data
+            return data
+        return b""
+
+    def drain(self, quiet_s: float = 0.1, most_s: float = 5.0) -> None:
+        """Read until nothing came for `quiet_s`."""
+        end = time.monotonic() + most_s
+        while time.monotonic() < end and self.read(quiet_s):
+            pass
+
+    def display(self) -> list[str]:
+        """The rows of the screen as they are now."""
+        self._stream.feed(bytes(self.raw[self._fed :]))
+        self._fed = len(self.raw)
+        return [row.rstrip() for row in self.screen.display]
+
+    def text(self) -> str:
+        return "\n".join(self.display())
+
+    def wait_for(self, wanted: str | Callable[[str], bool], timeout_s: float = 20.0) -> str:
+        """Read until the screen shows `wanted`; the screen then.
+
+        Raises:
+            AssertionError: it did not appear in time; shows the screen.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            text = self.text()
+            if wanted in text if isinstance(wanted, str) else wanted(text):
+                return text
+            if time.monotonic() > end or (not self.read(0.05) and self.ended()):
+                raise AssertionError(f"{wanted!r} did not appear; the screen shows:\n{text}")
+
+    def ended(self) -> bool:
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+        return self.status is not None
+
+    def wait_end(self, timeout_s: float = 10.0) -> int:
+        """The exit code; negative for a signal.
+
+        Raises:
+            AssertionError: it still runs.
+        """
+        end = time.monotonic() + timeout_s
+        while not self.ended():
+            self.read(0.02)
+            assert time.monotonic() < end, f"still running; the screen shows:\n{self.text()}"
+        self.drain(0.02, 0.5)
+        assert self.status is not None
+        return self.status
+
+    def cpu_s(self) -> float:
+        """CPU time the program has used so far, its threads included (Linux)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def close(self) -> None:
+        """Kill the program if it still runs."""
+        if not self.ended():
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
+            self.status = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(OSError):
+            os.close(self.fd)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,131 @@
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.hostile import HOSTILE
+from tui.sanitize import Sanitizer, clean, clean_output, one_line, parse_sgr, plain_output, safe_url
+
+FORMAT_SIGNS = set(map(chr, [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD]))
+"""Characters of category Cf that are drawn as glyphs."""
+
+pieces = st.text(
+    st.sampled_from("a1# \n\r\t\x1b[m;\x07\x9b\u200d\u200c\ufe0f\u202e👩🏽💻☺漢می\ud83d\ude00\U000e0041\u0301"),
+    max_size=30,
+)
+
+
+def test_T59_no_control_format_or_separator_character_of_unicode_survives() -> None:
+    kept = {
+        char
+        for char in map(chr, range(0x110000))
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char in clean(f"a{char}b")
+    }
+    assert kept == {"\n", "\t"} | FORMAT_SIGNS
+
+
+@pytest.mark.parametrize("sequence", HOSTILE)
+def test_T59_each_sequence_becomes_visible_text(sequence: str) -> None:
+    shown = clean(f"before{sequence}after")
+    assert shown.startswith("before")
+    assert shown.endswith("after")
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in shown)
+    assert len(shown) > len("beforeafter")
+    assert "\x1b" not in plain_output(sequence)
+
+
+@given(st.lists(pieces, max_size=6))
+@settings(deadline=None)
+def test_pieces_add_up_to_the_whole_however_they_are_cut(parts: list[str]) -> None:
+    sanitizer = Sanitizer()
+    assert "".join([*map(sanitizer.feed, parts), sanitizer.finish()]) == clean("".join(parts))
+
+
+@pytest.mark.parametrize(
+    "text", ["👩🏽\u200d💻", "⚠\ufe0f", "1\ufe0f⃣", "می\u200cخواهم", "葛\U000e0100", "é", "漢字", "\ttab\n", "\ue0b0"]
+)
+def test_T61_legitimate_sequences_stay_as_they_are(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u200bb", "a⟨U+200B⟩b"),
+        ("a\u200db", "a⟨U+200D⟩b"),
+        ("\u202eabc", "⟨U+202E⟩abc"),
+        ("x\U000e0068\U000e0069", "x⟨tag h⟩⟨tag i⟩"),
+        ("a\ufe0f", "a⟨U+FE0F⟩"),
+        ("\ud83d!", "⟨U+D83D⟩!"),
+        ("a\r\nb\rc", "a\nb␍c"),
+        ("\x1b[31m\x9b2J\x7f", "␛[31m⟨U+9B⟩2J␡"),
+    ],
+)
+def test_hidden_characters_are_named(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+def test_a_surrogate_pair_that_arrives_in_halves_is_one_character() -> None:
+    sanitizer = Sanitizer()
+    assert sanitizer.feed("a\ud83d") + sanitizer.feed("\ude00b") + sanitizer.finish() == "a😀b"
+
+
+def test_output_keeps_colours_and_the_last_state_of_a_progress_line() -> None:
+    output = "10%\r50%\r\x1b[Kdone\r\n\x1b[1;31mred\x1b[0m \x1b]0;title\x07\n"
+    assert plain_output(output) == "done\nred ␛]0;title␇\n"
+    pieces = list(parse_sgr(clean_output(output)))
+    assert [(text, look.color, look.bold) for text, look in pieces] == [
+        ("done\n", None, False),
+        ("red", 1, True),
+        (" ␛]0;title␇\n", None, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "color"),
+    [
+        ("38;5;9", 9),
+        ("38;5;196", "#ff0000"),
+        ("38;5;255", "#eeeeee"),
+        ("38:2:1:2:3", "#010203"),
+        ("38", None),
+        ("91", 9),
+        ("31;39", None),
+    ],
+)
+def test_colours_of_sgr(codes: str, color: int | str | None) -> None:
+    assert [(t, look.color) for t, look in parse_sgr(f"\x1b[{codes}mx")] == [("x", color)]
+
+
+def test_concealed_text_and_background_colours_are_not_honoured() -> None:
+    [(text, look)] = parse_sgr("\x1b[8;30;40mhidden")
+    assert (text, look.color) == ("hidden", 0)
+
+
+def test_one_line_has_no_line_break_and_fits_its_width() -> None:
+    assert one_line("a\n\tb  c", 20) == "a b c"
+    assert one_line("漢字漢字", 5) == "漢字…"
+    assert one_line("x" * 1_000_000, 10) == "x" * 9 + "…"
+    assert [one_line("abc", width) for width in (0, 1, 2, 3)] == ["", "…", "a…", "abc"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "http://",
+        "http://[::1",
+        "//x.y",
+        "mailto:a@b.c",
+        "",
+    ],
+)
+def test_T62_only_web_addresses_become_links(target: str) -> None:
+    assert safe_url(target) is None
+
+
+def test_T62_an_address_holds_printable_ascii_alone() -> None:
+    assert safe_url("https://x.y/a b\x1b]8;;z\x07\u202e") == "https://x.y/a%20b%1B]8;;z%07%E2%80%AE"

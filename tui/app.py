@@ -1,0 +1,249 @@
+"""The application: puts the widgets on the screen and binds keys and messages. Nothing else: what an event looks like
+is the presenter's, what a command does is the table's, and what becomes of a message the current session's.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+
+from tui import tuning
+from tui.branch import branch_of
+from tui.bridge import ApprovalWanted, EventsArrived, Launch, StrayKeys
+from tui.commands import complete, is_command, run_command
+from tui.current import CurrentSession, SessionOpened
+from tui.history import PromptHistory
+from tui.overlays import Overlays
+from tui.presenter import Presenter
+from tui.signals import orderly_end
+from tui.themes import register_themes
+from tui.welcome import welcome_text
+from tui.widgets.completion import CompletionList
+from tui.widgets.composer import Composer
+from tui.widgets.queue import QueueView
+from tui.widgets.status import StatusFacts, StatusLine, short_folder
+from tui.widgets.transcript import TranscriptPane
+from tui.widgets.working import WorkingLine
+
+AGAIN_S = 1.5
+"""Within this time a second Ctrl+C leaves."""
+KEYS_FIRST_S = 0.010
+"""After a key, events wait this long, so that typing stays ahead of streaming."""
+END_S = 1.4
+"""For an orderly end on a signal."""
+
+
+class ClawApp(App[None]):
+    """The screen of claw. Its return code is the exit code."""
+
+    CSS_PATH = "claw.tcss"
+    TITLE = "claw"
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = "Composer"
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (10, "-low"), (18, "-high")]  # noqa: RUF012 - as Textual declares it
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "press_ctrl_c", show=False, priority=True),
+        Binding("ctrl+q", "ignore", show=False, priority=True),
+        Binding("ctrl+o", "toggle_cards", show=False),
+        Binding("ctrl+l", "redraw", show=False),
+        Binding("f1", "help", show=False),
+    ]
+
+    def __init__(self, launch: Launch) -> None:
+        tuning.before_first_frame()
+        super().__init__()
+        register_themes(self)
+        self.theme = launch.theme
+        self.launch = launch
+        self.current = CurrentSession(launch, self.post_message)
+        self.overlays = Overlays(self, launch, self.current)
+        self._history = PromptHistory(launch.history_file)
+        self._pane = TranscriptPane(id="transcript")
+        self._queue = QueueView(id="queue")
+        self._working = WorkingLine(id="working")
+        self._popup = CompletionList(id="completion")
+        self._composer = Composer(complete, self._popup, self._history, id="composer")
+        self._status = StatusLine(id="status")
+        self._presenter = Presenter(self._pane.view, self._status, self._working, self._queue, self._refresh_branch)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._key_at = 0.0
+        self._ctrl_c_at = float("-inf")
+        self._hint_timer: Timer | None = None
+        self._leaving: asyncio.Task[None] | None = None
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return {"claw-dim": "#8b919d"}  # for themes other than claw's own
+
+    def compose(self) -> ComposeResult:
+        yield from (self._pane, self._queue, self._working, self._composer, self._status, self._popup)
+
+    # ------------------------------------------------------------------ start and end
+
+    def on_mount(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        folder = short_folder(self.launch.cwd)
+        self._status.facts = StatusFacts(self.launch.model, self.launch.mode, cwd=folder)
+        self._pane.view.add_notice("info", welcome_text(self.launch, self.launch.model))
+        for notice in self.launch.notices:
+            self._presenter.show(notice)
+        self.call_after_refresh(self._after_first_frame)
+
+    def _after_first_frame(self) -> None:
+        tuning.after_first_frame(self.launch.warm_up)
+        if self.launch.initial_prompt:
+            self.send(self.launch.initial_prompt)
+        if self.launch.missing_key is None:
+            self.current.open(self.launch.target)
+        else:
+            self.overlays.no_key(self.launch.missing_key, self.leave)
+        self._refresh_branch()
+        self.run_worker(self._load_history(), exit_on_error=False)
+
+    async def _load_history(self) -> None:
+        self._history.prepend(await asyncio.to_thread(self._history.read))
+
+    def leave(self, code: int = 0, within_s: float = 2.0) -> None:
+        """End in order: stop the turn, close the session, give the terminal back."""
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().create_task(self._leave(code, within_s))
+
+    async def _leave(self, code: int, within_s: float) -> None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.current.aclose(), within_s)
+        self.exit(return_code=code)
+
+    def end_from_outside(self, code: int) -> None:
+        """For signals and threads."""
+        if self._loop is None:
+            raise SystemExit(code)
+        self._loop.call_soon_threadsafe(self.leave, code, END_S)
+
+    # ------------------------------------------------------------------ down: what the user does
+
+    def send(self, text: str) -> None:
+        """A message or a command, as if it had been typed."""
+        if self._history.add(text):
+            threading.Thread(target=self._history.save, args=(text,), name="claw-history", daemon=True).start()
+        if is_command(text):
+            run_command(self, text)
+        elif self.current.send(text):
+            self._pane.view.begin_user(text)
+
+    def on_composer_sent(self, message: Composer.Sent) -> None:
+        self.send(message.text)
+
+    def on_composer_escape_pressed(self) -> None:
+        if self.current.interrupt():
+            self._working.say("interrupting")
+
+    def on_composer_end_pressed(self) -> None:
+        self.leave()
+
+    def on_completion_list_clicked(self, message: CompletionList.Clicked) -> None:
+        self._composer.take(message.choice)
+
+    def on_stray_keys(self, message: StrayKeys) -> None:
+        self._composer.insert_text(message.text)
+
+    def action_press_ctrl_c(self) -> None:
+        if len(self.screen_stack) > 1:
+            if self.overlays.close_top():
+                self.current.interrupt()
+            return None
+        if self._copy_selection():
+            return None
+        now = time.monotonic()
+        if now - self._ctrl_c_at <= AGAIN_S:
+            return self.leave()
+        self._ctrl_c_at = now
+        if not self._composer.is_blank:
+            self._composer.discard()
+            self._hint("Cleared; Up brings it back. Ctrl+C again leaves.")
+        elif self.current.interrupt():
+            self._hint("Interrupted. Ctrl+C again leaves.")
+        else:
+            self._hint("Ctrl+C again leaves.")
+        return None
+
+    def _copy_selection(self) -> bool:
+        if text := self._composer.selected_text:
+            self.copy_to_clipboard(text)
+            return True
+        return self._pane.view.copy_selection()
+
+    def _hint(self, text: str) -> None:
+        self._working.hint(text)
+        if self._hint_timer is not None:
+            self._hint_timer.stop()
+        self._hint_timer = self.set_timer(AGAIN_S, lambda: self._working.hint(""))
+
+    def action_cycle_mode(self) -> None:
+        self.current.cycle_mode()
+
+    def action_toggle_cards(self) -> None:
+        self._pane.view.toggle_all_cards()
+
+    def action_scroll(self, where: str) -> None:
+        view = self._pane.view
+        {"up": view.page_up, "down": view.page_down, "home": view.home, "end": view.end}[where]()
+
+    def action_redraw(self) -> None:
+        self.screen.refresh(layout=True)
+
+    def action_help(self) -> None:
+        self.overlays.help()
+
+    def action_ignore(self) -> None:
+        return
+
+    # ------------------------------------------------------------------ up: what the session says
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key):
+            self._key_at = event.time
+        await super().on_event(event)
+
+    def on_events_arrived(self, message: EventsArrived) -> None:
+        if message.feed is not self.current.feed:
+            return
+        if self._loop is not None and time.monotonic() - self._key_at < KEYS_FIRST_S:
+            self._loop.call_later(KEYS_FIRST_S, self.post_message, EventsArrived(message.feed))
+            return
+        self._presenter.show_all(message.feed.take())
+
+    def on_session_opened(self, message: SessionOpened) -> None:
+        past = list(message.session.replay())
+        if past or message.target.kind != "start":
+            self._presenter.reset()
+            name = f"{message.session.provider_name}/{message.session.model}"
+            self._pane.view.add_notice("info", welcome_text(self.launch, name))
+        self._presenter.show_all(past)
+        for fact in (self.current.settings(), self.current.gauge()):
+            if fact is not None:
+                self._presenter.show(fact)
+        self._presenter.show_all(self.current.feed.take())
+
+    def on_approval_wanted(self, message: ApprovalWanted) -> None:
+        self.overlays.ask(message)
+
+    def _refresh_branch(self) -> None:
+        self._status.facts = replace(self._status.facts, branch=branch_of(self.launch.cwd))
+
+
+def run_app(launch: Launch) -> int:
+    """Run the application in this terminal until it ends.
+
+    Returns:
+        The exit code: 0, 1 after a crash, 128 + n after signal n.
+    """
+    app = ClawApp(launch)
+    with orderly_end(app.end_from_outside):
+        app.run()
+    return app.return_code or 0

@@ -1,0 +1,223 @@
+"""The command line: what may be said, and what was said, as plain values. Knows no configuration and opens nothing."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+SUBCOMMANDS = ("sessions", "config", "context", "instructions", "demo")
+MODES = ("plan", "ask", "edits", "auto")
+EFFORTS = ("off", "low", "medium", "high")
+
+DESCRIPTION = """\
+The interactive coding agent for the terminal.
+
+  claw                       work in this folder
+  claw -p PROMPT             one task without a screen; piped input is added to the prompt
+  claw -c | -r [ID]          go on with the last session of this folder | with session ID
+  claw demo                  a scripted demonstration; needs no key and no network
+  claw sessions list|show ID
+  claw config show|path|check
+  claw context [SESSION] [--json]
+  claw instructions [--json]
+"""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the command line says. None: not said."""
+
+    command: Literal["run", "demo", "sessions", "config", "context", "instructions"] = "run"
+    action: str = ""
+    """Of `sessions` and `config`: list, show, path, check."""
+    session: str = ""
+    """The session named by `sessions show` or `context`."""
+    as_json: bool = False
+    prompt: str = ""
+    print_mode: bool = False
+    output_format: Literal["text", "json"] = "text"
+    model: str | None = None
+    effort: str | None = None
+    mode: str | None = None
+    continue_last: bool = False
+    resume: str | None = None
+    """An id; empty: choose one."""
+    fork: bool = False
+    max_turns: int | None = None
+    max_cost: float | None = None
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    add_dirs: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
+    """KEY=VALUE, as given."""
+    profile: str | None = None
+    no_session: bool = False
+    no_instructions: bool = False
+    trust: bool = False
+
+
+class UsageError(Exception):
+    """The command line is wrong; the text says how."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> "None":  # type: ignore[override]  # argparse says NoReturn; this raises
+        raise UsageError(message)
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """
+    Raises:
+        UsageError: unknown or badly used options.
+        SystemExit: after --help.
+    """
+    if argv and argv[0] in SUBCOMMANDS:
+        return _parse_subcommand(argv[0], argv[1:])
+    return _collect(_run_parser(), _bind_prompt(argv))
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="claw", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("prompt", nargs="?", help="sent at once when the screen is up")
+    parser.add_argument(
+        "-p", "--print", "--prompt", dest="print_prompt", metavar="PROMPT", help="one task without a screen"
+    )
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL")
+    parser.add_argument("--effort", choices=EFFORTS, help="how much the model thinks")
+    parser.add_argument("--mode", choices=MODES, help="what may run without asking; ask is the default")
+    parser.add_argument(
+        "-c", "--continue", dest="continue_last", action="store_true", help="the last session of this folder"
+    )
+    parser.add_argument("-r", "--resume", nargs="?", const="", metavar="ID", help="a session by its id, or choose one")
+    parser.add_argument("--fork", action="store_true", help="go on in a copy of the session")
+    parser.add_argument("--max-turns", type=_positive_int, metavar="N", help="stop after N model calls (print mode)")
+    parser.add_argument(
+        "--max-cost", type=_positive_float, metavar="USD", help="stop when the session has cost this much"
+    )
+    parser.add_argument(
+        "--allowed-tools", action="append", default=[], metavar="RULES", help="for instance 'edit, bash(git log)'"
+    )
+    parser.add_argument("--disallowed-tools", action="append", default=[], metavar="RULES")
+    parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="a further folder to work in")
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="KEY=VALUE", help="any key of config.toml, dotted"
+    )
+    parser.add_argument("--profile", metavar="NAME")
+    parser.add_argument("--no-session", action="store_true", help="keep nothing of this run")
+    parser.add_argument("--no-instructions", action="store_true", help="load no instruction files")
+    parser.add_argument("--trust", action="store_true", help="trust this folder for this run")
+    parser.add_argument("--version", action="store_true")
+    return parser
+
+
+def _parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
+    parser = _Parser(prog=f"claw {name}", allow_abbrev=False)
+    match name:
+        case "sessions":
+            parser.add_argument("action", choices=("list", "show"))
+            parser.add_argument("session", nargs="?", default="", help="id, or the beginning of one")
+            parser.add_argument("--json", action="store_true", dest="as_json")
+        case "config":
+            parser.add_argument("action", choices=("show", "path", "check"))
+            parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
+            parser.add_argument("--profile", metavar="NAME")
+        case "context":
+            parser.add_argument("session", nargs="?", default="", help="id; without it the last session of this folder")
+            parser.add_argument("--json", action="store_true", dest="as_json")
+        case "instructions":
+            parser.add_argument("--json", action="store_true", dest="as_json")
+        case "demo":
+            parser.add_argument("--mode", choices=MODES)
+    given = parser.parse_args(list(argv))
+    if name == "sessions" and given.action == "show" and not given.session:
+        raise UsageError("`claw sessions show` needs a session id; `claw sessions list` shows them.")
+    values = vars(given)
+    if "config" in values:
+        values["config"] = tuple(values["config"])
+    return Arguments(command=name, **values)  # type: ignore[arg-type]  # one of SUBCOMMANDS
+
+
+def _collect(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Arguments:
+    given = parser.parse_args(list(argv))
+    if given.print_prompt is not None and given.prompt:
+        raise UsageError("Give the prompt once: with -p, or alone.")
+    if given.continue_last and given.resume is not None:
+        raise UsageError("-c and -r exclude each other.")
+    if given.no_session and (given.continue_last or given.resume is not None):
+        raise UsageError("--no-session keeps nothing and has nothing to go on from.")
+    return Arguments(
+        prompt=given.print_prompt if given.print_prompt is not None else given.prompt or "",
+        print_mode=given.print_prompt is not None,
+        output_format=given.output_format,
+        model=given.model,
+        effort=given.effort,
+        mode=given.mode,
+        continue_last=given.continue_last,
+        resume=given.resume,
+        fork=given.fork,
+        max_turns=given.max_turns,
+        max_cost=given.max_cost,
+        allowed_tools=split_rules(given.allowed_tools),
+        disallowed_tools=split_rules(given.disallowed_tools),
+        add_dirs=tuple(given.add_dir),
+        config=tuple(given.config),
+        profile=given.profile,
+        no_session=given.no_session,
+        no_instructions=given.no_instructions,
+        trust=given.trust,
+    )
+
+
+def split_rules(values: Sequence[str]) -> tuple[str, ...]:
+    """Rules separated by commas or blanks outside parentheses: 'edit, bash(git log)' → ('edit', 'bash(git log)')."""
+    rules: list[str] = []
+    for value in values:
+        depth, current = 0, ""
+        for char in value:
+            if char in ", \n\t" and depth == 0:
+                rules.append(current)
+                current = ""
+                continue
+            depth += (char == "(") - (char == ")" and depth > 0)
+            current += char
+        rules.append(current)
+    return tuple(rule for rule in rules if rule)
+
+
+def _bind_prompt(argv: Sequence[str]) -> list[str]:
+    """Tie the value of -p to it, so that a prompt that begins with a dash stays a prompt."""
+    bound: list[str] = []
+    rest = iter(argv)
+    for argument in rest:
+        if argument == "--":
+            bound += ["--", *rest]
+            break
+        if argument in ("-p", "--print", "--prompt"):
+            value = next(rest, None)
+            if value is None:
+                raise UsageError(
+                    f"{argument} needs a prompt; write `-p -` for one that comes from standard input alone."
+                )
+            bound.append(f"--print={'' if value == '-' else value}")
+        else:
+            bound.append(argument)
+    return bound
+
+
+def _positive_int(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def _positive_float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive amount")
+    return value

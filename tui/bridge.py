@@ -1,0 +1,311 @@
+"""The seam between the screen and a session: what the screen may call, what it is started with, and how facts and
+questions reach it. Events become one pending Textual message however many arrive; a question becomes a future that a
+dialog resolves. Nothing here knows a widget or a provider.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from textual.message import Message
+
+from agent.events import (
+    CompactionFinished,
+    Emit,
+    Event,
+    GaugeChanged,
+    Notice,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolCallStreamed,
+    ToolProgress,
+    TurnEnded,
+)
+from agent.permissions.approval import Answer, ApprovalRequest, Approver
+from providers.types import Effort
+
+Mode = Literal["plan", "ask", "edits", "auto"]
+MODES: tuple[Mode, ...] = ("plan", "ask", "edits", "auto")
+"""In the order that Shift+Tab goes through them."""
+
+BITE_CHARS = 32_768
+"""How much streamed text is handed to the widgets before keys get their turn again."""
+
+
+class SessionControls(Protocol):
+    """One open session, as far as the screen needs it. Everything runs in the event loop of the screen."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def project(self) -> Path: ...
+    @property
+    def cwd(self) -> Path: ...
+    @property
+    def provider_name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def effort(self) -> str | None: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def running(self) -> bool:
+        """Whether a turn is under way."""
+        ...
+
+    @property
+    def queued(self) -> tuple[str, ...]: ...
+
+    async def prompt(self, text: str) -> TurnEnded:
+        """Append the message and run the turn; what happens meanwhile is emitted."""
+        ...
+
+    def steer(self, text: str) -> None:
+        """While a turn runs: deliver the message after the current step."""
+        ...
+
+    def interrupt(self) -> None: ...
+
+    async def compact(self, focus: str = "") -> CompactionFinished: ...
+
+    async def undo_compaction(self) -> str:
+        """What happened, in one line."""
+        ...
+
+    def set_model(self, name: str) -> None:
+        """
+        Raises:
+            ValueError: no such provider or model; the text says what there is.
+        """
+        ...
+
+    def set_mode(self, mode: Mode) -> None: ...
+
+    def set_effort(self, effort: Effort) -> None: ...
+
+    def gauge(self) -> GaugeChanged: ...
+
+    def breakdown(self) -> Sequence[tuple[str, str, int]]:
+        """(kind, name, tokens) of what fills the window."""
+        ...
+
+    def replay(self) -> Iterator[Event]:
+        """The events that draw the transcript so far."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which session to open. `start`: what the command line says; `resume` names one by its id."""
+
+    kind: Literal["start", "new", "resume", "demo"] = "start"
+    session_id: str = ""
+
+
+OpenSession = Callable[[Target, Emit, Approver], Awaitable[SessionControls]]
+"""Opens a session. Slow work and heavy imports belong in a thread; failure is an exception whose text is shown."""
+
+
+@dataclass(frozen=True)
+class NoKey:
+    """No provider can be reached: what would change that. Paths as they are to be shown."""
+
+    auth_file: str
+    config_file: str
+    variables: tuple[str, ...] = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+    detail: str = ""
+    """For instance that the configured provider wants a variable of its own."""
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """A line of the list of sessions. `when`: as it is to be shown, for instance "2 h ago"."""
+
+    id: str
+    title: str
+    when: str
+    messages: int = 0
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """`name` is PROVIDER/MODEL; `detail` a few words on its window and price."""
+
+    name: str
+    detail: str = ""
+
+
+async def _no_sessions() -> Sequence[SessionSummary]:
+    return ()
+
+
+async def _no_models() -> Sequence[ModelChoice]:
+    return ()
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All that the application is started with. The plain facts are drawn in the first frame, before `open` is called."""
+
+    open: OpenSession
+    cwd: Path
+    model: str = ""
+    mode: str = "ask"
+    version: str = ""
+    target: Target = Target()
+    missing_key: NoKey | None = None
+    initial_prompt: str = ""
+    list_sessions: Callable[[], Awaitable[Sequence[SessionSummary]]] = _no_sessions
+    list_models: Callable[[], Awaitable[Sequence[ModelChoice]]] = _no_models
+    warm_up: Callable[[], None] = _nothing
+    """Heavy imports; called in a thread after the first frame."""
+    history_file: Path | None = None
+    theme: str = "claw-dark"
+    notices: tuple[Notice, ...] = ()
+    """What the configuration has to say; shown above the first message."""
+
+
+class EventsArrived(Message, bubble=False):
+    """A feed has events to take. At most one per feed is pending."""
+
+    def __init__(self, feed: "EventFeed") -> None:
+        super().__init__()
+        self.feed = feed
+
+
+class ApprovalWanted(Message, bubble=False):
+    """A call waits for a person. Cancelling `future` takes the question back."""
+
+    def __init__(self, request: ApprovalRequest, future: "asyncio.Future[Answer]") -> None:
+        super().__init__()
+        self.request = request
+        self.future = future
+
+
+class StrayKeys(Message):
+    """Characters that were typed before a dialog could be meant; they belong to the composer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class _Run:
+    """Deltas of one kind in a row. Their pieces are joined once, when they are taken."""
+
+    def __init__(self, first: TextStreamed | ThinkingStreamed | ToolProgress) -> None:
+        self.first = first
+        self.pieces = [first.text]
+        self.chars = len(first.text)
+
+    def takes(self, event: Event) -> bool:
+        if self.chars >= BITE_CHARS:
+            return False
+        match self.first, event:
+            case (ToolProgress(call_id=mine), ToolProgress(call_id=other)):
+                return mine == other
+            case (TextStreamed(), TextStreamed(opens_block=opens)):
+                return not opens
+            case (ThinkingStreamed(), ThinkingStreamed(opens_block=opens)):
+                return not opens
+        return False
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.chars += len(text)
+
+    def event(self) -> Event:
+        text = "".join(self.pieces)
+        match self.first:
+            case ToolProgress(call_id=call_id):
+                return ToolProgress(call_id, text)
+            case ThinkingStreamed(opens_block=opens):
+                return ThinkingStreamed(text, opens)
+            case TextStreamed(opens_block=opens):
+                return TextStreamed(text, opens)
+
+
+class EventFeed:
+    """The events of one session on their way to the screen. `emit` may be called from any thread and never waits.
+
+    Text, thinking and output that arrive faster than they are drawn are merged; nothing else is. After `close`, events
+    are dropped: the session they belong to is no longer shown.
+    """
+
+    def __init__(self, post: Callable[[Message], object]) -> None:
+        self._post = post
+        self._waiting: deque[Event | _Run] = deque()
+        self._lock = threading.Lock()
+        self._posted = False
+        self._closed = False
+
+    def emit(self, event: Event) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._append(event)
+            if self._posted:
+                return
+            self._posted = True
+        self._post(EventsArrived(self))
+
+    def take(self) -> list[Event]:
+        """The next events, about `BITE_CHARS` of text at most. If some are left, another message is posted."""
+        taken: list[Event] = []
+        chars = 0
+        with self._lock:
+            while self._waiting and chars < BITE_CHARS:
+                item = self._waiting.popleft()
+                if isinstance(item, _Run):
+                    chars += item.chars
+                    taken.append(item.event())
+                else:
+                    taken.append(item)
+            self._posted = left = bool(self._waiting)
+        if left:
+            self._post(EventsArrived(self))
+        return taken
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+
+    def _append(self, event: Event) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        match event:
+            case TextStreamed() | ThinkingStreamed() | ToolProgress():
+                if isinstance(last, _Run) and last.takes(event):
+                    last.add(event.text)
+                else:
+                    self._waiting.append(_Run(event))
+            case ToolCallStreamed(call_id=call_id):
+                if isinstance(last, ToolCallStreamed) and last.call_id == call_id:
+                    self._waiting.pop()
+                self._waiting.append(event)
+            case _:
+                self._waiting.append(event)
+
+
+def make_approver(post: Callable[[Message], object]) -> Approver:
+    """An approver that posts the question and waits. A cancelled turn cancels the future, which closes the dialog."""
+
+    async def ask(request: ApprovalRequest) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        post(ApprovalWanted(request, future))
+        return await future
+
+    return ask

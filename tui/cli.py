@@ -1,0 +1,65 @@
+"""The command line's dispatcher: from arguments to an exit code. Heavy modules are imported by the branch that needs them."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from claw import __version__
+from tui.arguments import UsageError, parse
+
+if TYPE_CHECKING:
+    from tui.startup import Startup
+
+EXIT_USAGE = 2
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run claw. Errors go to standard error, one line of what and one of what to do; a closed pipe ends it quietly."""
+    try:
+        return _run(argv)
+    except UsageError as error:
+        return _fail(str(error), "`claw --help` shows what there is.")
+    except BrokenPipeError:
+        # What is still buffered cannot be delivered; without this the interpreter would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(argv: Sequence[str]) -> int:
+    arguments = parse(argv)
+    from tui.startup import SetupError, starting
+
+    try:
+        with starting(arguments, dict(os.environ), __version__) as startup:
+            match arguments.command:
+                case "sessions" | "config" | "context" | "instructions":
+                    from tui.reports import report
+
+                    return report(startup)
+                case _ if arguments.print_mode:
+                    from tui.one_task import one_task
+
+                    return one_task(startup)
+                case _:
+                    return _screen(startup)
+    except SetupError as error:
+        what, _, remedy = str(error).partition("\n")
+        return _fail(what, remedy)
+
+
+def _screen(startup: "Startup") -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return _fail("The screen needs a terminal.", "Use `claw -p PROMPT` for a task without one.")
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        return _fail(f"TERM={os.environ.get('TERM', '')!r} cannot draw a screen.", "Set TERM, or use `claw -p PROMPT`.")
+    from tui.screen_mode import run_screen
+
+    return run_screen(startup)
+
+
+def _fail(what: str, remedy: str = "") -> int:
+    sys.stderr.write(f"claw: {what}\n" + (f"      {remedy}\n" if remedy else ""))
+    return EXIT_USAGE

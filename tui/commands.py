@@ -1,0 +1,140 @@
+"""The slash commands: one table of names, help and handlers. Completion, /help and the dispatch are read from it."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tui.bridge import MODES, Target
+from tui.current import CurrentSession
+from tui.overlays import Overlays
+from tui.widgets.completion import Choice
+
+
+class Desk(Protocol):
+    """What a command may use: the session, the other screens, and the way out."""
+
+    @property
+    def current(self) -> CurrentSession: ...
+    @property
+    def overlays(self) -> Overlays: ...
+    def leave(self, code: int = 0) -> None: ...
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    help: str
+    run: Callable[[Desk, str], None]
+    """Takes the text behind the name, without white space around it."""
+    hint: str = ""
+    """The argument as shown, in brackets where it may be left out."""
+    aliases: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    """Those that completion offers."""
+
+    @property
+    def needs_argument(self) -> bool:
+        return bool(self.hint) and not self.hint.startswith("[")
+
+
+def _model(desk: Desk, argument: str) -> None:
+    if argument:
+        desk.current.set_model(argument)
+    else:
+        desk.overlays.pick_model()
+
+
+def _mode(desk: Desk, argument: str) -> None:
+    if not argument:
+        return desk.current.cycle_mode()
+    for mode in MODES:
+        if mode == argument.lower():
+            return desk.current.set_mode(mode)
+    return desk.current.notice("warning", f"There is no mode {argument}.", f"Modes: {', '.join(MODES)}.")
+
+
+def _resume(desk: Desk, argument: str) -> None:
+    if argument:
+        desk.current.open(Target("resume", argument))
+    else:
+        desk.overlays.pick_session()
+
+
+def _undo(desk: Desk, argument: str) -> None:
+    if argument in ("compact", "compaction"):
+        desk.current.undo_compaction()
+    else:
+        desk.current.notice("info", "What can be undone: /undo compact.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "Keys and commands", lambda d, _: d.overlays.help(), aliases=("?",)),
+    Command("model", "Choose the model", _model, "[PROVIDER/MODEL]"),
+    Command("mode", "What may run without asking", _mode, "[plan|ask|edits|auto]", arguments=MODES),
+    Command("compact", "Summarise what is old", lambda d, a: d.current.compact(a), "[focus]"),
+    Command("undo", "Take back the last compaction", _undo, "compact", arguments=("compact",)),
+    Command("context", "What fills the window", lambda d, _: d.overlays.context()),
+    Command("new", "Begin a new session", lambda d, _: d.current.open(Target("new")), aliases=("clear",)),
+    Command("resume", "Go back to an earlier session", _resume, "[ID]"),
+    Command("quit", "Leave claw", lambda d, _: d.leave(), aliases=("exit", "q")),
+)
+
+KEYS: tuple[tuple[str, str], ...] = (
+    ("Enter", "send; while it works, steer it"),
+    ("Shift+Enter, Ctrl+J, \\ Enter", "a new line"),
+    ("Up, Down", "earlier messages, from the edge of the text"),
+    ("Tab", "complete a command"),
+    ("Esc", "interrupt, or close what is open"),
+    ("Shift+Tab", "next mode: plan, ask, edits, auto"),
+    ("Ctrl+O", "unfold or fold all cards"),
+    ("PageUp, PageDown", "scroll the transcript"),
+    ("Ctrl+Home, Ctrl+End", "to its beginning or end"),
+    ("Ctrl+C", "copy the selection or clear; twice leaves"),
+    ("Ctrl+D", "leave, if the text is empty"),
+    ("Ctrl+L", "draw the screen anew"),
+    ("Ctrl+Z", "suspend; fg comes back"),
+    ("F1", "this help"),
+)
+
+_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
+
+
+def is_command(text: str) -> bool:
+    """Whether a message is meant as a command: `/word`, and not a path such as /etc/hosts."""
+    head = text.split(maxsplit=1)[0] if text.strip() else ""
+    return text.startswith("/") and len(head) > 1 and "/" not in head[1:]
+
+
+def run_command(desk: Desk, text: str) -> None:
+    """Run `/name argument`. An unknown name is a notice that names the nearest one."""
+    name, argument = (*text.strip()[1:].split(maxsplit=1), "")[:2]
+    if (command := _BY_NAME.get(name.lower())) is not None:
+        return command.run(desk, argument.strip())
+    near = difflib.get_close_matches(name.lower(), _BY_NAME, 1, 0.5)
+    meant = f"Did you mean /{near[0]}? " if near else ""
+    remedy = f"{meant}/help lists all; a blank in front sends it as a message."
+    return desk.current.notice("warning", f"There is no command /{name}.", remedy)
+
+
+def complete(text: str) -> Sequence[Choice]:
+    """What `text`, which begins with a slash, may become. Names first by beginning, then by what they contain."""
+    name, blank, argument = text[1:].partition(" ")
+    if blank:
+        command = _BY_NAME.get(name.lower())
+        offered = command.arguments if command else ()
+        return [
+            Choice(f"/{name} {item}", item, "", sends=True)
+            for item in offered
+            if item.startswith(argument.lower()) and item != argument
+        ]
+    wanted = name.lower()
+    first = [c for c in COMMANDS if any(n.startswith(wanted) for n in (c.name, *c.aliases))]
+    later = [c for c in COMMANDS if c not in first and wanted in c.name]
+    return [_choice(command) for command in (*first, *later)]
+
+
+def _choice(command: Command) -> Choice:
+    label = f"/{command.name} {command.hint}".rstrip()
+    insert = f"/{command.name} " if command.needs_argument else f"/{command.name}"
+    return Choice(insert, label, command.help, sends=not command.needs_argument)

@@ -1,0 +1,247 @@
+"""The way down: what the user sends and decides becomes calls of the open session, in order, whatever its state.
+
+It owns which session is open, the messages that wait until one is, and the task of the running turn. It draws nothing:
+what happens comes back as events, and its own troubles as notices.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from textual.message import Message
+
+from agent.events import GaugeChanged, Notice, QueueChanged, SettingChanged
+from tui.bridge import MODES, EventFeed, Launch, Mode, SessionControls, Target, make_approver
+
+CLOSE_TIMEOUT_S = 0.5
+"""How long a turn may take to stop, and then a session to close, when claw ends."""
+
+
+class SessionOpened(Message, bubble=False):
+    """A session is open; its feed carries everything from here on, its past first."""
+
+    def __init__(self, session: SessionControls, target: Target) -> None:
+        super().__init__()
+        self.session = session
+        self.target = target
+
+
+class CurrentSession:
+    """The session that is open, or the wait for it. All methods are called in the event loop of the screen."""
+
+    def __init__(self, launch: Launch, post: Callable[[Message], object]) -> None:
+        self._launch = launch
+        self._post = post
+        self._feed = EventFeed(post)
+        self._session: SessionControls | None = None
+        self._waiting: list[str] = []
+        """Sent before a session was open, or while it could take no message."""
+        self._opening: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._work_kind: Literal["turn", "compaction", ""] = ""
+
+    @property
+    def session(self) -> SessionControls | None:
+        return self._session
+
+    @property
+    def feed(self) -> EventFeed:
+        """The feed whose events count; others belong to sessions that were left."""
+        return self._feed
+
+    @property
+    def busy(self) -> bool:
+        return self._work is not None and not self._work.done()
+
+    # ------------------------------------------------------------------ opening and closing
+
+    def open(self, target: Target) -> None:
+        """Open a session beside whatever runs; the one before it is closed only when the new one stands."""
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open(target), name="open session")
+
+    async def _open(self, target: Target) -> None:
+        if self._session is not None and target.session_id == self._session.id:
+            return self.notice("info", "That session is open already.")
+        feed = EventFeed(self._post)
+        try:
+            session = await self._launch.open(target, feed.emit, make_approver(self._post))
+        except Exception as error:
+            retry = "" if self._session is not None else "Enter tries again."
+            return self.notice("error", f"The session could not be opened: {_said(error)}", retry)
+        await self._leave_session()
+        self._feed, self._session = feed, session
+        self._post(SessionOpened(session, target))
+        if self._waiting:
+            self._send_waiting()
+        return None
+
+    async def _leave_session(self) -> None:
+        self._feed.close()
+        session, self._session = self._session, None
+        if session is None:
+            return
+        await self._stop_work(session)
+        try:
+            await asyncio.wait_for(session.close(), CLOSE_TIMEOUT_S)
+        except Exception as error:
+            self.notice("warning", f"The last session did not close cleanly: {_said(error)}")
+
+    async def _stop_work(self, session: SessionControls) -> None:
+        if self._work is None or self._work.done():
+            return
+        if self._work_kind == "turn":
+            session.interrupt()
+            await asyncio.wait({self._work}, timeout=CLOSE_TIMEOUT_S)
+        if not self._work.done():
+            self._work.cancel()
+            await asyncio.wait({self._work}, timeout=CLOSE_TIMEOUT_S)
+
+    async def aclose(self) -> None:
+        """Stop everything and close the session. Takes two seconds at worst."""
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening}, timeout=CLOSE_TIMEOUT_S)
+        await self._leave_session()
+
+    # ------------------------------------------------------------------ messages
+
+    def send(self, text: str) -> bool:
+        """Send a message: as a turn, into the running turn, or later. True if a turn begins with it now."""
+        session = self._session
+        if session is None:
+            self._wait_with(text)
+            if self._launch.missing_key is None or self._opening is not None:
+                self.open(self._launch.target)
+            return False
+        if session.running:
+            self._attempt(lambda: session.steer(text))
+            return False
+        if self.busy:
+            self._wait_with(text)
+            return False
+        self._start("turn", self._run_turn(session, text))
+        return True
+
+    def _wait_with(self, text: str) -> None:
+        self._waiting.append(text)
+        self._feed.emit(QueueChanged(tuple(self._waiting)))
+
+    def _send_waiting(self) -> None:
+        text = "\n\n".join(self._waiting)
+        self._waiting.clear()
+        self._feed.emit(QueueChanged(()))
+        if text:
+            self.send(text)
+
+    async def _run_turn(self, session: SessionControls, text: str) -> None:
+        try:
+            await session.prompt(text)
+        except Exception as error:
+            self.notice("error", f"The turn failed: {_said(error)}", "Nothing that was recorded is lost.")
+
+    def interrupt(self) -> bool:
+        """Stop what runs. False if nothing does."""
+        if self._session is not None and self._session.running:
+            self._session.interrupt()
+            return True
+        if self.busy and self._work is not None:
+            self._work.cancel()
+            return True
+        return False
+
+    # ------------------------------------------------------------------ settings and compaction
+
+    def cycle_mode(self) -> None:
+        if self._session is not None:
+            current = self._session.mode
+            place = MODES.index(current) if current in MODES else 0
+            self.set_mode(MODES[(place + 1) % len(MODES)])
+
+    def set_mode(self, mode: Mode) -> None:
+        if session := self.needed():
+            self._attempt(lambda: session.set_mode(mode))
+
+    def set_model(self, name: str) -> None:
+        """Use PROVIDER/MODEL from the next request on."""
+        if session := self.needed():
+            self._attempt(lambda: session.set_model(name))
+
+    def compact(self, focus: str) -> None:
+        session = self.needed()
+        if session is None:
+            return None
+        if self.busy or session.running:
+            return self.notice("info", "Not while it works. Esc interrupts.")
+
+        async def run() -> None:
+            try:
+                await session.compact(focus)
+            except Exception as error:
+                self.notice("error", f"The compaction failed and changed nothing: {_said(error)}")
+
+        return self._start("compaction", run())
+
+    def undo_compaction(self) -> None:
+        session = self.needed()
+        if session is None:
+            return None
+        if self.busy or session.running:
+            return self.notice("info", "Not while it works. Esc interrupts.")
+
+        async def run() -> None:
+            try:
+                self.notice("info", await session.undo_compaction())
+            except Exception as error:
+                self.notice("error", f"Nothing was undone: {_said(error)}")
+
+        return self._start("compaction", run())
+
+    # ------------------------------------------------------------------ facts
+
+    def notice(self, level: Literal["info", "warning", "error"], text: str, remedy: str = "") -> None:
+        """Say something in the transcript, in order with what the session emits."""
+        self._feed.emit(Notice(level, text, remedy))
+
+    def settings(self) -> SettingChanged | None:
+        """What the session starts with, as the event that a change would be."""
+        if (session := self._session) is None:
+            return None
+        return SettingChanged(session.provider_name, session.model, session.mode, session.effort, 0)
+
+    def gauge(self) -> GaugeChanged | None:
+        return self._session.gauge() if self._session is not None else None
+
+    # ------------------------------------------------------------------ inside
+
+    def needed(self) -> SessionControls | None:
+        if self._session is None:
+            self.notice("info", "The session is not open yet.")
+        return self._session
+
+    def _attempt(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:
+            self.notice("error", _said(error))
+
+    def _start(self, kind: Literal["turn", "compaction"], work: Awaitable[None]) -> None:
+        async def run() -> None:
+            await work
+
+        self._work_kind = kind
+        self._work = asyncio.create_task(run(), name=kind)
+        self._work.add_done_callback(self._work_done)
+
+    def _work_done(self, work: asyncio.Task[None]) -> None:
+        if not work.cancelled() and (error := work.exception()) is not None:
+            self.notice("error", _said(error))
+        if self._waiting and self._session is not None:
+            self._send_waiting()
+
+
+def _said(error: BaseException) -> str:
+    """An error in its own words, with its remedy where it has one."""
+    text = str(error) or type(error).__name__
+    remedy = getattr(error, "remedy", "")
+    return f"{text}\n{remedy}" if isinstance(remedy, str) and remedy and remedy not in text else text

@@ -1,0 +1,129 @@
+"""The TUI's start: everything the application is given, from the plain facts of the first frame to how sessions open.
+
+What is heavy is imported inside the functions that run after the first frame.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.events import Emit
+from agent.permissions.approval import Approver
+from tui.app import run_app
+from tui.arguments import parse
+from tui.bridge import Launch, ModelChoice, NoKey, SessionControls, SessionSummary, Target
+from tui.startup import NoKeyError, SetupError, Startup, starting
+
+if TYPE_CHECKING:
+    from agent.session import Session
+    from tui.wiring import Opener
+
+_LISTING_PATIENCE_S = 5.0
+
+
+def run_screen(startup: Startup) -> int:
+    """Run the application to its end; the exit code.
+
+    Raises:
+        SetupError: the command line asks for something that is not there.
+    """
+    arguments = startup.arguments
+    screen = _Screen(startup)
+    model, missing = "", None
+    try:
+        model = startup.default_name()
+    except NoKeyError as error:
+        missing = NoKey(str(startup.paths.auth_file), str(startup.paths.config_file), detail=_detail(error))
+    with screen.scratch:
+        return run_app(
+            Launch(
+                open=screen.open,
+                cwd=startup.cwd,
+                model=model,
+                mode=startup.mode,
+                version=startup.version,
+                target=Target("demo") if arguments.command == "demo" else Target(),
+                missing_key=missing,
+                initial_prompt=arguments.prompt,
+                list_sessions=screen.list_sessions,
+                list_models=screen.list_models,
+                warm_up=screen.warm_up,
+                history_file=startup.paths.history_file,
+                theme=startup.loaded.config.tui.theme or "claw-dark",
+                notices=startup.notices,
+            )
+        )
+
+
+class _Screen:
+    """The callables of a `Launch`. Owns the openers: the user's own, and the demo's once it is wanted."""
+
+    def __init__(self, startup: Startup) -> None:
+        self._startup = startup
+        self._openers: dict[bool, Opener] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.scratch = contextlib.ExitStack()
+        """Holds the demo's folder until claw ends."""
+
+    def warm_up(self) -> None:
+        """Import what the first session and its first request need. Runs in a thread after the first frame."""
+        opener = self._opener(demo=False)
+        with contextlib.suppress(SetupError):
+            opener.client(self._startup.default_name().partition("/")[0]).warm_up()
+
+    async def open(self, target: Target, emit: Emit, approver: Approver) -> SessionControls:
+        demo = target.kind == "demo"
+        opener = await asyncio.to_thread(self._opener, demo)
+        path = None
+        if target.kind == "resume":
+            from agent.store import sessions
+
+            path = sessions.find(self._startup.paths.sessions, target.session_id)
+        elif target.kind == "start":
+            from tui.one_task import resumed_file
+
+            path = resumed_file(self._startup)
+        fork = self._startup.arguments.fork and target.kind == "start"
+        session = opener.open(emit, approver, path, fork)
+        session.announce()
+        if not demo and path is None and self._startup.named_model is None:
+            task = asyncio.create_task(self._correct_default(opener, session))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return session
+
+    async def list_sessions(self) -> Sequence[SessionSummary]:
+        from agent.store import sessions
+        from tui.reports import ago
+
+        infos, _ = await asyncio.to_thread(sessions.listing, self._startup.paths.sessions)
+        own = [info for info in infos if info.project == str(self._startup.project)]
+        return [SessionSummary(info.id, info.title, ago(info.updated_ms), info.entries) for info in own]
+
+    async def list_models(self) -> Sequence[ModelChoice]:
+        opener = await asyncio.to_thread(self._opener, False)
+        return [ModelChoice(*choice) for choice in await opener.model_choices(_LISTING_PATIENCE_S)]
+
+    def _opener(self, demo: bool) -> "Opener":
+        if demo not in self._openers:
+            from tui.wiring import Opener
+
+            startup = self._startup
+            if demo and startup.arguments.command != "demo":
+                arguments = replace(parse(["demo"]), mode=startup.arguments.mode)
+                startup = self.scratch.enter_context(starting(arguments, startup.env, startup.version))
+            self._openers[demo] = Opener(startup)
+        return self._openers[demo]
+
+    async def _correct_default(self, opener: "Opener", session: "Session") -> None:
+        """Where no model was named: if the server does not offer ours, take the best of what it lists."""
+        with contextlib.suppress(Exception):
+            name = await opener.listed_default(session.provider_name, session.model, _LISTING_PATIENCE_S)
+            if name is not None and not session.running:
+                session.set_model(name)
+
+
+def _detail(error: NoKeyError) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,164 @@
+"""A tool call on the screen: one line while folded, its diff or output when unfolded, its last lines while it runs."""
+
+from typing import Literal
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from agent.tools.details import CommandDetails, DiffDetails, RefusedDetails, ResultDetails, TextDetails
+from tui.sanitize import clean, clean_output, one_line, plain_output, shorten
+from tui.themes import Palette
+from tui.widgets.blocks import Block, Foldable, Output, output_panel
+from tui.widgets.diff import DiffRow, diff_blocks, parse_diff
+from tui.widgets.lines import Line
+from tui.widgets.page import Page
+from tui.widgets.splitter import split_plain
+
+CardState = Literal["running", "done", "failed", "refused"]
+
+_GLYPHS: dict[CardState, str] = {"running": "◌", "done": "●", "failed": "✗", "refused": "⊘"}
+_LIVE_LINES = 8
+_LIVE_CHARS = 4000
+_KEPT_LIVE_CHARS = 16_000
+_SMALL_DIFF_ROWS = 24
+"""A diff of up to this many rows is shown without being asked for."""
+
+
+class Card(Foldable):
+    __slots__ = ("_live", "call_id", "output", "problem", "rows", "state", "summary", "title", "tool")
+
+    compact = True
+
+    def __init__(self, call_id: str, tool: str, title: str) -> None:
+        self.call_id = call_id
+        self.tool = one_line(tool, 40)
+        self.title = clean(title)
+        super().__init__(self.title)
+        self.state: CardState = "running"
+        self.summary = ""
+        self.problem = ""
+        """One line of what went wrong, shown while folded."""
+        self.output = ""
+        """Clean, colour sequences kept."""
+        self.rows: list[DiffRow] = []
+        self._live = ""
+
+    # ---- what happens to it
+    def progress(self, text: str) -> None:
+        """A further piece of raw live output."""
+        self._live += text
+        if len(self._live) > 2 * _KEPT_LIVE_CHARS:
+            self._live = self._live[-_KEPT_LIVE_CHARS:]
+
+    def finish(self, is_error: bool, details: ResultDetails | None, text: str) -> None:
+        """The result, raw. A small diff unfolds by itself: see `wants_open`."""
+        self._live = ""
+        self.state = "failed" if is_error else "done"
+        match details:
+            case DiffDetails():
+                self._take_diff(details)
+            case CommandDetails():
+                self._take_command(details)
+            case RefusedDetails():
+                self.state, self.problem = "refused", one_line(details.reason, 500)
+            case TextDetails():
+                self.summary = one_line(details.summary, 200)
+                self.output = clean(details.text or text)
+            case _:
+                self.output = clean(text)
+                self.summary = _lines_of(self.output)
+        if is_error and not self.problem:
+            self.problem = one_line(_first_line(text), 500)
+        self.output = self.output.strip("\n")
+        self.text = "\n".join(part for part in (self.title, self.problem, plain_output(self.output)) if part)
+
+    def _take_diff(self, details: DiffDetails) -> None:
+        note = one_line(details.note, 120)
+        self.summary = f"+{details.added} −{details.removed}" + (f" · {note}" if note else "")
+        self.rows = parse_diff(clean(details.diff)) if details.diff else []
+        self.output = clean(details.diff)
+
+    def _take_command(self, details: CommandDetails) -> None:
+        if details.status == "exited":
+            ended = "" if details.exit_code == 0 else f"exit {details.exit_code}"
+        else:
+            ended = {"timeout": "timed out", "signal": "killed", "cancelled": "interrupted"}[details.status]
+        note = one_line(details.note, 120)
+        self.output = clean_output(details.output)
+        self.summary = " · ".join(part for part in (ended, _duration(details.duration_ms), note) if part)
+        failed = details.exit_code != 0
+        if failed:
+            self.state = "failed"
+            self.problem = one_line(_last_line(plain_output(details.output)), 500)
+        if "\n" in clean(details.command).strip():
+            self.output = f"$ {clean(details.command).strip()}\n\n{self.output}"
+
+    @property
+    def wants_open(self) -> bool:
+        """Whether it should be unfolded without being asked."""
+        return 0 < len(self.rows) <= _SMALL_DIFF_ROWS
+
+    # ---- how it looks
+    @property
+    def can_open(self) -> bool:
+        return self.state != "running" and bool(self.rows or self.output)
+
+    def body(self) -> list[Block]:
+        if self.rows:
+            return self.own(diff_blocks(self.rows))
+        return self.own([Output(part) for part in split_plain(self.output)])
+
+    def lines(self, page: Page) -> list[Line]:
+        palette = page.palette
+        lines = page.marked(_GLYPHS[self.state], _state_style(self.state, palette), [self._head(page)])
+        if self.state == "running" and self._live:
+            lines += self._live_lines(page)
+        elif self.problem and not self.is_open:
+            style = palette.error if self.state == "failed" else palette.warning
+            shown = shorten(self.problem, max(1, page.measure - 2))
+            lines += page.body([Line([Segment("└ ", palette.faint), Segment(shown, style)])])
+        return lines
+
+    def _head(self, page: Page) -> Line:
+        palette = page.palette
+        tool = shorten(self.tool, page.measure)
+        summary = f" · {self.summary}" if self.summary else ""
+        tail = shorten(f"{summary} {self.fold_mark}".rstrip(), max(0, page.measure - cell_len(tool) - 2))
+        title = one_line(self.title, page.measure - cell_len(tool) - cell_len(tail) - 1)
+        segments = [Segment(tool, palette.strong), Segment(f" {title}", palette.text), Segment(tail, palette.dim)]
+        return Line([segment for segment in segments if segment.text.strip()])
+
+    def _live_lines(self, page: Page) -> list[Line]:
+        shown = clean_output(self._live[-_LIVE_CHARS:]).strip("\n").split("\n")
+        panel = output_panel("\n".join(shown[-_LIVE_LINES:]), page, page.palette.panel_dim)
+        return page.body(panel[-_LIVE_LINES:])
+
+
+def _state_style(state: CardState, palette: Palette) -> Style:
+    return {
+        "running": palette.running,
+        "done": palette.success,
+        "failed": palette.error,
+        "refused": palette.warning,
+    }[state]
+
+
+def _duration(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def _lines_of(text: str) -> str:
+    count = text.strip("\n").count("\n") + 1 if text.strip() else 0
+    return f"{count:,} line{'s' * (count != 1)}" if count else ""
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.split("\n") if line.strip()), "")
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.split("\n")) if line.strip()), "")
