@@ -19,7 +19,7 @@ from agent.transcript import Entry, Result
 from providers.types import TextBlock, ToolCall
 
 INTERRUPTED = "[Interrupted by the user before it ended; its effects may be partial.]"
-NOT_STARTED = "[Not run: the turn was interrupted before this call started.]"
+NOT_STARTED = "[Not run: the turn ended before this call started.]"
 _PARTIAL_CHARS = 8_000
 
 Record = Callable[[ToolCall, str, ToolOutput], Entry]
@@ -38,7 +38,9 @@ class _Prepared:
         self.context: ToolContext | None = None
         self.outcome: ToolOutput | None = None
         self.partial = ""
-        self.started = False
+        self.shown = False
+        """Whether its start was told."""
+        self.ran = False
 
     @property
     def title(self) -> str:
@@ -150,6 +152,7 @@ class CallRunner:
 
     async def _execute(self, item: _Prepared) -> None:
         assert item.tool is not None and item.context is not None
+        item.ran = True
         try:
             item.outcome = await item.tool.run(item.params, item.context)
         except ToolError as error:
@@ -158,11 +161,11 @@ class CallRunner:
             item.outcome = error_output(_crash(item.call.name, error))
 
     def _start(self, item: _Prepared) -> None:
-        item.started = True
+        item.shown = True
         self._emit(ToolStarted(item.call.id, item.call.name, item.title))
 
     def _finish(self, item: _Prepared, output: ToolOutput) -> None:
-        if not item.started:
+        if not item.shown:
             self._start(item)
         entry = self._record(item.call, item.title, output)
         result = entry.payload
@@ -176,7 +179,7 @@ def _reads(tool: Tool) -> bool:
 
 
 def _interrupted(item: _Prepared) -> ToolOutput:
-    if not item.started:
+    if not item.ran:
         return ToolOutput(NOT_STARTED, TextDetails("not run"), is_error=True)
     text = f"{item.partial.rstrip()}\n{INTERRUPTED}" if item.partial.strip() else INTERRUPTED
     return ToolOutput(text, TextDetails("interrupted", item.partial), is_error=True)

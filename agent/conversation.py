@@ -3,6 +3,7 @@
 The session steers it, a turn works through it. It appends; it never draws and never asks.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -62,6 +63,8 @@ class Conversation:
     """Of the whole branch; None while no price is known."""
     known_files: dict[str, FileFact] = field(default_factory=dict)
     """The newest fact of each file on the branch, by real path."""
+    loading: "asyncio.Task[None] | None" = None
+    """Prices and tokenizer on their way, once the first request is."""
     calls: CallRunner = field(init=False)
     limits: Thresholds = field(init=False)
     _sent_generation: int = -1
@@ -127,6 +130,11 @@ class Conversation:
         (entry,) = recorder.append(result, blobs=blobs)
         self.known_files.update((fact.path, fact) for fact in result.files)
         return entry
+
+    async def know_prices(self) -> None:
+        """Wait for the prices if they are still on their way; only the first reply of a process can come before them."""
+        if self.facts.price is None and self.loading is not None and not self.loading.done():
+            await asyncio.wait({self.loading})
 
     def spent(self, usd: float | None) -> None:
         if usd is not None:

@@ -5,11 +5,12 @@ moves in here. Whatever happens, every open call is answered before the one `Tur
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
 
-from agent.events import Emit, Notice, StepStarted, TurnEnded, TurnStarted
+from agent.events import Emit, Notice, StepStarted, TurnEnded, TurnEndReason, TurnStarted
 from agent.reactions import Compact, End, GoOn, Reaction, RefuseCalls, Resend, RunCalls, Tried, react
 from agent.transcript import Assistant
 from providers.base import ModelRequest
@@ -69,6 +70,10 @@ class TurnHost(Protocol):
         """Whether the session has cost what it may cost."""
         ...
 
+    def close_calls(self) -> None:
+        """Append an error result for each call that nothing answered."""
+        ...
+
     async def settle(self) -> None:
         """Wait until everything is on disk."""
         ...
@@ -80,25 +85,32 @@ async def run_turn(host: TurnHost, started: TurnStarted, emit: Emit, max_steps: 
     ended = TurnEnded("interrupted")
     try:
         ended = await _run_steps(host, emit, max_steps)
-        await host.settle()
-    except asyncio.CancelledError:
-        ended = TurnEnded("interrupted")
-    except ContextFullError as error:
-        ended = TurnEnded("context_full", str(error))
-    except ProviderError as error:
-        ended = TurnEnded("provider_error", f"{error.message}\n{error.remedy}".strip())
+    except (asyncio.CancelledError, ContextFullError, ProviderError) as error:
+        ended = _ended_by(error)
+        host.close_calls()
+        with contextlib.suppress(asyncio.CancelledError):
+            await host.settle()
     finally:
         emit(ended)
     return ended
 
 
+def _ended_by(error: BaseException) -> TurnEnded:
+    match error:
+        case ContextFullError():
+            return TurnEnded("context_full", str(error))
+        case ProviderError():
+            reason: TurnEndReason = "context_full" if isinstance(error, ContextOverflowError) else "provider_error"
+            return TurnEnded(reason, f"{error.message}\n{error.remedy}".strip())
+    return TurnEnded("interrupted")
+
+
 async def _run_steps(host: TurnHost, emit: Emit, max_steps: int | None) -> TurnEnded:
     tried = Tried()
     for step in count(1):
-        if max_steps is not None and step > max_steps:
-            return TurnEnded("max_turns", f"Stopped after {max_steps} model calls (--max-turns).")
-        if host.over_budget():
-            return TurnEnded("max_cost", "Stopped: the session has reached its cost limit (--max-cost).")
+        if (ended := _limit_reached(host, step, max_steps)) is not None:
+            await host.settle()
+            return ended
         request = await host.prepare()
         emit(StepStarted(step, host.model))
         try:
@@ -111,10 +123,22 @@ async def _run_steps(host: TurnHost, emit: Emit, max_steps: int | None) -> TurnE
                 raise
             continue
         ended = await _carry_out(host, emit, react(reply, tried))
+        if ended is not None:
+            host.close_calls()
+            # Before the last look at what came in meanwhile: nothing may be awaited between that look and the end.
+            await host.settle()
         if host.deliver_steering() or ended is None:
             continue
         return ended
     raise AssertionError("unreachable")
+
+
+def _limit_reached(host: TurnHost, step: int, max_steps: int | None) -> TurnEnded | None:
+    if max_steps is not None and step > max_steps:
+        return TurnEnded("max_turns", f"Stopped after {max_steps} model calls (--max-turns).")
+    if host.over_budget():
+        return TurnEnded("max_cost", "Stopped: the session has reached its cost limit (--max-cost).")
+    return None
 
 
 async def _carry_out(host: TurnHost, emit: Emit, reaction: Reaction) -> TurnEnded | None:

@@ -14,6 +14,9 @@ from providers.types import TextBlock, ToolCall
 MAX_PAUSES = 5
 """How often a paused server-side turn is sent back (Anthropic's pause_turn)."""
 
+MAX_CUT_CALLS = 3
+"""How often calls of a reply that was cut off are refused, beyond the first time, before the turn ends."""
+
 CONTINUE_TEXT = (
     "Your reply was cut off at the output limit. Go on exactly where it stopped, without repeating anything."
 )
@@ -69,6 +72,7 @@ class Tried:
     def __init__(self) -> None:
         self.empty = 0
         self.larger_cap = 0
+        self.cut_calls = 0
         self.pauses = 0
         self.compactions = 0
 
@@ -81,7 +85,7 @@ def react(reply: Assistant, tried: Tried) -> Reaction:
             return _cut(reply, calls, tried)
         case "refusal":
             return End("refusal", f"The model declined to answer. {reply.detail}".strip())
-        case "pause_turn" if tried.pauses < MAX_PAUSES:
+        case "pause_turn" if tried.pauses < MAX_PAUSES and not calls:
             tried.pauses += 1
             return Resend()
         case "context_window_exceeded" if not calls:
@@ -103,7 +107,8 @@ def react(reply: Assistant, tried: Tried) -> Reaction:
 def _cut(reply: Assistant, calls: tuple[ToolCall, ...], tried: Tried) -> Reaction:
     in_call = calls or any(isinstance(b, ToolCall) for b in reply.blocks)
     if tried.larger_cap:
-        if calls:
+        if calls and tried.cut_calls < MAX_CUT_CALLS:
+            tried.cut_calls += 1
             return RefuseCalls(calls, CUT_RESULT, "")
         return End("done", "The reply was cut off at the output limit. Ask to go on, or raise the model's output cap.")
     tried.larger_cap += 1

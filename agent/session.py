@@ -33,6 +33,9 @@ from providers.types import Effort, TextBlock
 
 T = TypeVar("T")
 
+_LOAD_DELAY_S = 0.05
+"""From the start of a turn to the loading of the tokenizer: a request needs a fifth of it to leave."""
+
 ChooseModel = Callable[[str, Effort | None], Model]
 """PROVIDER/MODEL → the model. Raises ValueError with what there is."""
 Payloads = Callable[[], list[Payload]]
@@ -67,7 +70,6 @@ class Session:
         self._load_beside = load_beside
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
-        self._loading: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ what it is
 
@@ -259,8 +261,8 @@ class Session:
         if (task := self._task) is not None:
             self.interrupt()
             await asyncio.gather(task, return_exceptions=True)
-        if self._loading is not None:
-            await asyncio.gather(self._loading, return_exceptions=True)
+        if self._talk.loading is not None:
+            await asyncio.gather(self._talk.loading, return_exceptions=True)
         self._save_counts()
         await self._spawner.aclose()
         await self._talk.provider.aclose()
@@ -274,13 +276,17 @@ class Session:
 
     def _load(self) -> None:
         """Load tokenizer and prices beside the first request, then count anew what was estimated."""
-        if self._loading is None:
-            self._loading = asyncio.ensure_future(self._load_and_recount())
+        if self._talk.loading is None:
+            self._talk.loading = asyncio.ensure_future(self._load_and_recount())
 
     async def _load_and_recount(self) -> None:
+        # Both hold the interpreter for a while: first the SDK, which the request needs, then the rest once it has left.
+        await asyncio.to_thread(self._talk.provider.warm_up)
+        await asyncio.sleep(_LOAD_DELAY_S)
         await asyncio.to_thread(self._load_beside)
         facts = self._talk.facts
         self._talk.model = self._choose_model(f"{facts.provider}/{facts.id}", self._talk.effort)
+        self._talk.refresh_limits()
         recorder = self._talk.recorder
         if recorder.meter.recount(recorder.transcript.branch, recorder.window):
             self._talk.emit_gauge()

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from agent.calls import NOT_STARTED
 from agent.context.budget import MOST_REPLY_TOKENS
 from agent.conversation import Conversation
 from agent.events import (
@@ -70,6 +71,7 @@ class Turn:
                 on_restart=deltas.restart,
                 holder=holder,
             )
+            await talk.know_prices()
         except (asyncio.CancelledError, ProviderError):
             # Also without a single block: the empty reply records that the request left.
             self._append_reply(holder.current, interrupted=True)
@@ -101,6 +103,14 @@ class Turn:
 
     def over_budget(self) -> bool:
         return self._talk.max_cost_usd is not None and (self._talk.cost_usd or 0.0) >= self._talk.max_cost_usd
+
+    def close_calls(self) -> None:
+        recorder = self._talk.recorder
+        if not (unanswered := set(recorder.window.open_calls)):
+            return
+        newest = next(e.payload for e in reversed(recorder.transcript.branch) if isinstance(e.payload, Assistant))
+        calls = [block for block in newest.blocks if isinstance(block, ToolCall) and block.id in unanswered]
+        self.refuse_calls(calls, NOT_STARTED)
 
     async def settle(self) -> None:
         await self._talk.recorder.durable()

@@ -1,6 +1,6 @@
 """From the server-sent events of an Anthropic Messages stream to claw's stream events. Pure: no I/O, no SDK.
 
-Text deltas that come in one batch are given as one. Unknown events, deltas and blocks are passed over; of blocks that
+Deltas of one block that come in one batch are given as one. Unknown events, deltas and blocks are passed over; of blocks that
 the server alone understands, those that must go back whole are kept as opaque.
 """
 
@@ -68,38 +68,47 @@ class AnthropicDecoder:
         Also of a batch that ends with a `failure`: what stood before it is not lost.
         """
         self._out = []
-        text: list[str] = []
+        pieces: list[str] = []
         try:
             for name, data in events:
                 if self.finished:
                     break
-                self._take(parse_event(name, data), text)
+                self._take(parse_event(name, data), pieces)
         except ProviderError as error:
             self.failure = error
-        self._flush(text)
+        self._flush(pieces)
         return self._out or [Ping()]
 
-    def _take(self, event: WireEvent | None, text: list[str]) -> None:
-        """Handle one event; the text of neighbouring deltas is collected in `text` first."""
+    def _take(self, event: WireEvent | None, pieces: list[str]) -> None:
+        """Handle one event; the pieces that neighbouring deltas add to the open block are collected in `pieces` first."""
         if event is None:
             return
         delta = event.delta
-        if (
-            delta is not None
-            and delta.type == "text_delta"
-            and self._kind == "text"
-            and event.index == self._index
-            and event.type == "content_block_delta"
-        ):
-            text.append(delta.text)
-            return
-        self._flush(text)
+        if delta is not None and event.index == self._index and event.type == "content_block_delta":
+            if delta.type == "text_delta" and self._kind == "text":
+                pieces.append(delta.text)
+                return
+            if delta.type == "thinking_delta" and self._kind == "thinking":
+                pieces.append(delta.thinking)
+                return
+            if delta.type == "input_json_delta":
+                pieces.append(delta.partial_json)
+                return
+        self._flush(pieces)
         self._handle(event)
 
-    def _flush(self, text: list[str]) -> None:
-        if text:
-            self._text("".join(text))
-            text.clear()
+    def _flush(self, pieces: list[str]) -> None:
+        if not pieces:
+            return
+        joined = "".join(pieces)
+        pieces.clear()
+        match self._kind:
+            case "text":
+                self._text(joined)
+            case "thinking":
+                self._thinking(joined)
+            case _:
+                self._input(joined)
 
     # ------------------------------------------------------------------ one event
 
@@ -132,8 +141,7 @@ class AnthropicDecoder:
                 self._text(str(block.get("text") or ""), opens=True)
             case "thinking":
                 self._signature = str(block.get("signature") or "")
-                if text := str(block.get("thinking") or ""):
-                    self._out.append(ThinkingDelta(self._joiner.feed(text)))
+                self._thinking(str(block.get("thinking") or ""))
             case "tool_use":
                 self._out.append(ToolCallStarted(str(block.get("id") or ""), str(block.get("name") or "")))
 
@@ -145,13 +153,12 @@ class AnthropicDecoder:
         match delta.type:
             case "text_delta" if self._kind == "text":
                 self._text(delta.text)
-            case "thinking_delta" if self._kind == "thinking":
-                if text := self._joiner.feed(delta.thinking):
-                    self._out.append(ThinkingDelta(text))
             case "signature_delta":
                 self._signature += delta.signature
-            case "input_json_delta":
-                self._input(delta.partial_json)
+
+    def _thinking(self, text: str) -> None:
+        if text := self._joiner.feed(text):
+            self._out.append(ThinkingDelta(text))
 
     def _input(self, piece: str) -> None:
         piece = self._joiner.feed(piece)

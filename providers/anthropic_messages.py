@@ -20,6 +20,7 @@ from providers.base import ListedModel, ModelRequest
 from providers.batches import batches
 from providers.errors import NotFoundError, ProtocolError, StreamBrokenError, classify
 from providers.model_table import model_family
+from providers.models import is_loopback
 from providers.sse import SseDecoder
 from providers.transport import check_address, check_key
 from providers.types import ProviderConfig, StreamEvent
@@ -177,7 +178,11 @@ def _build_client(config: ProviderConfig) -> "anthropic.AsyncAnthropic":
         timeout=timeout,
         default_headers=headers,
         open_telemetry=False,
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
+        http_client=anthropic.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            timeout=timeout,
+            trust_env=not is_loopback(config.base_url),  # this machine is never behind a proxy
+        ),
     )
 
 

@@ -11,8 +11,8 @@ from itertools import count
 from typing import Any
 
 from providers.base import ModelRequest
+from providers.demo_files import EXTRA_TESTS, PAGE, extra_tests, page
 from providers.demo_story import (
-    EXTRA_TESTS,
     FIRST_FIX,
     HISTORY,
     ORIGINAL,
@@ -54,12 +54,18 @@ _FIRST = """As expected, the values are joined and not added. They have to becom
 arrives."""
 _LOOK_BACK = """`sum(2, 3)` is right now, but the negative case fails: taking the digits alone loses the sign. Before I \
 settle what counts as a number I look into the project's history."""
+_FIRST_BLIND = """The tests may not be run, so I go by reading: both values become text, and `+` joins text. I take the \
+digits out of what arrives."""
+_LOOK_BACK_BLIND = """That should make `sum(2, 3)` right, but the tests have a negative case, and the digits alone lose the \
+sign. Before I settle what counts as a number I look into the project's history."""
 _SLICES = (
     "Nothing about signs in the newest releases. I read on.",
-    "Here it is, in 0.84: text may carry a sign, and that is meant to stay. I read on to see whether anything takes it back.",
+    "I read on: does anything older take back what 0.84 says about signs?",
 )
 _MORE = "Nothing in these releases changes what a number is. I go a little further back."
-_EXTRA = "The rule is clear. Before the fix I write it down as tests of its own, so that it cannot get lost again."
+_EXTRA = """Here it is, in 0.84: text may carry a sign, and that is meant to stay. Before the fix I write the rule down as \
+tests of its own, so that it cannot get lost again."""
+_PAGE = "What a number is belongs into the docs as well; I write that page before I go on."
 _SECOND = "`int` reads a sign and ignores blanks around it, so the whole text goes to it. The interface stays as it is."
 _UNVERIFIED = f"I was not allowed to run the tests, so nothing is verified; `{TEST_COMMAND}` does it."
 _THINK_FIRST = "23 looks like text being joined. The function and its tests will tell; they can be read side by side."
@@ -90,9 +96,10 @@ class DemoScript:
         if story.tests is None:
             text = _RUN_FIRST if story.source == "original" else _RUN_AGAIN
             return [*self._say(lead + text), self._call("bash", command=TEST_COMMAND)]
+        blind = story.tests == "refused"
         match story.source:
             case "original" if story.tests != "passed":
-                return [*self._say(lead + _FIRST), self._edit(ORIGINAL, FIRST_FIX)]
+                return [*self._say(lead + (_FIRST_BLIND if blind else _FIRST)), self._edit(ORIGINAL, FIRST_FIX)]
             case "first fix" if story.tests != "passed":
                 return self._second(story, lead)
             case _:
@@ -106,14 +113,16 @@ class DemoScript:
         return [self._think(_THINK_FIRST), *self._say(_INTRO), *self._read_both()]
 
     def _second(self, story: Story, lead: str) -> Iterable[Item]:
-        """Look back until the window was compacted or the history ends, with the extra tests on the way, then the fix."""
-        if not story.compacted and story.slices < _MAX_SLICES:
-            if story.slices == len(_SLICES) and story.extra_tests is None:
-                return [*self._say(lead + _EXTRA), self._call("write", path=EXTRA_TESTS, content=extra_tests())]
-            comments = (_LOOK_BACK, *_SLICES)
-            text = comments[story.slices] if story.slices < len(comments) else _MORE
-            return [*self._say(lead + text), self._slice(story.slices)]
-        return [self._think(_THINK_SECOND), *self._say(lead + _SECOND), self._edit(FIRST_FIX, SECOND_FIX)]
+        """Look back until the window was compacted or the history ends, with two files on the way, then the fix."""
+        if story.compacted or story.slices >= _MAX_SLICES:
+            return [self._think(_THINK_SECOND), *self._say(lead + _SECOND), self._edit(FIRST_FIX, SECOND_FIX)]
+        if story.slices >= len(_SLICES) and story.extra_tests is None:
+            return [*self._say(lead + _EXTRA), self._call("write", path=EXTRA_TESTS, content=extra_tests())]
+        if story.slices >= len(_SLICES) and story.page is None:
+            return [*self._say(lead + _PAGE), self._call("write", path=PAGE, content=page())]
+        comments = (_LOOK_BACK_BLIND if story.tests == "refused" else _LOOK_BACK, *_SLICES)
+        text = comments[story.slices] if story.slices < len(comments) else _MORE
+        return [*self._say(lead + text), self._slice(story.slices)]
 
     # ------------------------------------------------------------------ items
 
@@ -143,32 +152,6 @@ def demo_provider(
     return ScriptedProvider(config, DemoScript(_speed(os.environ if env is None else env)), count=counter, record=0)
 
 
-def extra_tests() -> str:
-    """A test file that passes once signs are kept: one test a notation, on purpose a little long."""
-    cases = (
-        ("a_minus_sign", '"-7"', "10", "3"), ("a_plus_sign", '"+4"', "1", "5"), ("two_minus_signs", '"-7"', '"-1"', "-8"),
-        ("blanks_before_the_sign", '"  -7"', "7", "0"), ("blanks_behind_the_number", '"-7  "', "8", "1"),
-        ("a_line_end", '"-7\\n"', "9", "2"), ("numbers_below_zero", "-20", "-22", "-42"), ("zero_with_a_sign", '"-0"', "5", "5"),
-        ("leading_zeros", '"007"', "1", "8"), ("leading_zeros_behind_a_sign", '"-007"', "1", "-6"),
-        ("a_large_number", "10**12", '"-1"', "10**12 - 1"), ("large_text", '"-1000000000000"', "1", "1 - 10**12"),
-        ("the_other_way_round", "3", '"-10"', "-7"), ("nothing_is_joined", "2", "3", "5"),
-    )  # fmt: skip
-    tests = "".join(
-        f"\n    def test_{name}(self):\n"
-        f'        """calc.sum({_doc(a)}, {_doc(b)}) has to give {expected}."""\n'
-        f"        self.assertEqual(calc.sum({a}, {b}), {expected})\n"
-        for name, a, b, expected in cases
-    )
-    head = (
-        '"""Signs: what docs/history.md says of 0.84, one notation a test."""\n\nimport unittest\n\nimport calc\n\n\n'
-    )
-    return f"{head}class SignTest(unittest.TestCase):{tests}\n\nif __name__ == '__main__':\n    unittest.main()\n"
-
-
-def _doc(value: str) -> str:
-    return value.replace("\\", "\\\\")
-
-
 def summary(story: Story) -> str:
     """A summary with all the sections that a compaction asks for, as far as the story has come."""
     done, step, following = (
@@ -179,7 +162,7 @@ def summary(story: Story) -> str:
     if story.source in ("first fix", "second fix"):
         done.append("First fix: the values are turned into numbers by their digits, so `sum(2, 3)` is 5.")
         step, following = "Keep the sign of negative numbers.", f"Edit `_number` in `{SOURCE}`, then `{TEST_COMMAND}`."
-    if story.extra_tests == "passed":
+    if story.extra_tests == "written":
         done.append(f"Wrote `{EXTRA_TESTS}`, which states the rule about signs.")
     if story.source == "second fix":
         done.append("Second fix: `int` reads the whole text, so that a sign survives.")
@@ -225,7 +208,7 @@ def _closing(story: Story) -> str:
         return "The tests pass already, so there is nothing to repair. The script ends here."
     verdict = "All tests pass, the negative case too." if story.tests == "passed" else _UNVERIFIED
     written = (
-        f" The rule about signs now has tests of its own in `{EXTRA_TESTS}`." if story.extra_tests == "passed" else ""
+        f"\n- The rule about signs has tests of its own in `{EXTRA_TESTS}`." if story.extra_tests == "written" else ""
     )
     return (
         f"Done. {verdict}\n\n- `{SOURCE}`: both values are turned into numbers by `int`, so `sum(2, 3)` gives 5 and a sign "

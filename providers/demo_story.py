@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from providers.base import ModelRequest
+from providers.demo_files import EXTRA_TESTS, PAGE
 from providers.types import (
     AssistantMessage,
     Message,
@@ -22,7 +23,6 @@ from providers.types import (
 
 SOURCE = "calc/core.py"
 TESTS = "tests/test_core.py"
-EXTRA_TESTS = "tests/test_signs.py"
 HISTORY = "docs/history.md"
 ORIGINAL = "    return str(value).strip()"
 FIRST_FIX = '    return int("".join(character for character in str(value) if character.isdigit()))'
@@ -30,16 +30,18 @@ SECOND_FIX = "    return int(str(value).strip())"
 
 SourceState = Literal["original", "first fix", "second fix", "other"]
 Outcome = Literal["passed", "failed", "refused"]
+Written = Literal["written", "refused"]
 
 _MARKS: dict[SourceState, str] = {"original": ORIGINAL, "first fix": FIRST_FIX, "second fix": SECOND_FIX}
 _OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused")
+_WRITTEN: tuple[Written, ...] = ("written", "refused")
 _ALL_SLICES = 1_000
 _NO_RESULT = "[No result:"
 _CLEARED = "[Old tool result"
 _EXIT = re.compile(r"exit code (\d+)")
 _SUMMED_UP = re.compile(
     r"`calc/core\.py` holds the (?P<source>original|first fix|second fix|other)\. "
-    r"Newest test run: (?P<tests>passed|failed|refused|none)\. Extra tests: (?P<extra>passed|refused|none)\."
+    r"Newest test run: (?P<tests>passed|failed|refused|none)\. Extra tests: (?P<extra>written|refused|none)\."
 )
 
 
@@ -51,8 +53,10 @@ class Story:
         """What the source holds; None if it has to be read (again)."""
         self.tests: Outcome | None = None
         """How the tests ended after the newest change; None if they did not run since."""
-        self.extra_tests: Literal["passed", "refused"] | None = None
-        """Whether the extra tests were written ("passed") or could not be."""
+        self.extra_tests: Written | None = None
+        """Whether the tests about signs were written; None if that was not tried."""
+        self.page: Written | None = None
+        """The same of the page about numbers."""
         self.slices = 0
         """How many pieces of the history were read."""
         self.compacted = False
@@ -80,7 +84,7 @@ class Story:
         last = found[-1]
         self.source = next((s for s in (*_MARKS, "other") if s == last["source"]), None)
         self.tests = next((t for t in _OUTCOMES if t == last["tests"]), None)
-        self.extra_tests = "passed" if last["extra"] == "passed" else "refused" if last["extra"] == "refused" else None
+        self.extra_tests = next((w for w in _WRITTEN if w == last["extra"]), None)
         return True
 
 
@@ -102,6 +106,7 @@ def read_story(messages: Sequence[Message]) -> Story:
                     story.steps, story.stopped_by = 0, ""
                     story.tests = None if story.tests == "refused" else story.tests
                     story.extra_tests = None if story.extra_tests == "refused" else story.extra_tests
+                    story.page = None if story.page == "refused" else story.page
                     working = True
             case AssistantMessage():
                 made = {block.id: block for block in message.blocks if isinstance(block, ToolCall)}
@@ -127,7 +132,7 @@ def read_transcript(text: str) -> Story:
     if max(failed, passed) >= 0:
         story.tests = "failed" if failed > passed else "passed"
     if EXTRA_TESTS in text:
-        story.extra_tests = "passed"
+        story.extra_tests = "written"
     return story
 
 
@@ -157,9 +162,11 @@ def _learn(story: Story, call: ToolCall, result: ToolResultMessage) -> None:
     if call.name == "bash" and "unittest" in command:
         story.tests = _tests_outcome(text, result.is_error)
     elif call.name == "write" and path == EXTRA_TESTS:
-        story.extra_tests = "refused" if result.is_error else "passed"
+        story.extra_tests = "refused" if result.is_error else "written"
         if not result.is_error:
             story.tests = "refused" if story.tests == "refused" else None
+    elif call.name == "write" and path == PAGE:
+        story.page = "refused" if result.is_error else "written"
     elif result.is_error and call.name in ("read", "edit") and path in (SOURCE, TESTS):
         story.stopped_by = text.strip().split("\n", 1)[0]
         story.source = None if call.name == "read" else story.source

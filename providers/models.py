@@ -5,6 +5,7 @@ catalogue (genai-prices), defaults. An unknown model works with the defaults. No
 catalogue is imported by `load_catalogue` only, never at start-up.
 """
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -36,6 +37,7 @@ __all__ = [
     "cost_usd",
     "default_model",
     "is_loopback",
+    "is_this_machine",
     "load_catalogue",
     "model_facts",
     "model_family",
@@ -187,7 +189,17 @@ def is_loopback(base_url: str | None) -> bool:
         host = urlsplit(base_url or "").hostname or ""
     except ValueError:
         return False
-    return host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost") or host.startswith("127.")
+    return is_this_machine(host)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or address can only mean this machine, whatever a name server says."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
 
 
 def load_catalogue() -> Catalogue:

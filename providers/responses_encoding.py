@@ -69,30 +69,42 @@ class RequestEncoder:
         if len(self._kept) > _KEPT_CONVERSATIONS:
             self._kept.popitem(last=False)
         self._update(encoded, request, family)
-        extra = [self._encode(message, request, family) for message in request.extra]
-        items = b",".join(part for part in (*encoded.parts, *extra) if part)
-        return b'%b,"input":[%b]}' % (to_json(head)[:-1], items)
+        extra = b"".join(self._encode(message, request, family) for message in request.extra)
+        with memoryview(encoded.items) as items:
+            # Every item brings the comma before it; the first one of all has none.
+            first, rest = (items[1:], extra) if items else (items, extra[1:])
+            return b"".join((to_json(head)[:-1], b',"input":[', first, rest, b"]}"))
 
     def _update(self, encoded: "_Encoded", request: ModelRequest, family: str) -> None:
-        same = encoded.same_until(request.messages)
-        del encoded.messages[same:], encoded.parts[same:]
-        for message in request.messages[same:]:
-            encoded.messages.append(message)
-            encoded.parts.append(self._encode(message, request, family))
+        encoded.keep(encoded.same_until(request.messages))
+        for message in request.messages[len(encoded.messages) :]:
+            encoded.add(message, self._encode(message, request, family))
         encoded.stable = min(request.stable, len(encoded.messages))
 
     def _encode(self, message: Message, request: ModelRequest, family: str) -> bytes:
         self.encoded_messages += 1
-        return b",".join(to_json(item) for item in message_items(message, family, request.load_blob))
+        return b"".join(b"," + to_json(item) for item in message_items(message, family, request.load_blob))
 
 
 class _Encoded:
-    """The messages of one conversation and generation, with their bytes side by side."""
+    """The messages of one conversation and generation, and their items in one piece, so that a body is one copy of it."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.parts: list[bytes] = []
+        self.items = bytearray()
         self.stable = 0
+        self._ends: list[int] = []  # where each message's items end in `items`
+
+    def add(self, message: Message, items: bytes) -> None:
+        self.messages.append(message)
+        self.items += items
+        self._ends.append(len(self.items))
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first `count` messages."""
+        if count < len(self.messages):
+            del self.messages[count:], self._ends[count:]
+            del self.items[self._ends[-1] if self._ends else 0 :]
 
     def same_until(self, messages: Sequence[Message]) -> int:
         """How many leading messages are the ones already encoded.

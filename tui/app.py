@@ -93,6 +93,8 @@ class ClawApp(App[None]):
         self._pane.view.add_notice("info", welcome_text(self.launch, self.launch.model))
         for notice in self.launch.notices:
             self._presenter.show(notice)
+        # Coming back from Ctrl+Z, Textual enters the screen again and draws nothing by itself.
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.call_after_refresh(self._after_first_frame)
 
     def _after_first_frame(self) -> None:

@@ -88,14 +88,16 @@ class CurrentSession:
             self.notice("warning", f"The last session did not close cleanly: {_said(error)}")
 
     async def _stop_work(self, session: SessionControls) -> None:
-        if self._work is None or self._work.done():
+        if session.running:
+            session.interrupt()
+        work = self._work
+        if work is None or work.done():
             return
         if self._work_kind == "turn":
-            session.interrupt()
-            await asyncio.wait({self._work}, timeout=CLOSE_TIMEOUT_S)
-        if not self._work.done():
-            self._work.cancel()
-            await asyncio.wait({self._work}, timeout=CLOSE_TIMEOUT_S)
+            await asyncio.wait({work}, timeout=CLOSE_TIMEOUT_S)
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work}, timeout=CLOSE_TIMEOUT_S)
 
     async def aclose(self) -> None:
         """Stop everything and close the session. Takes two seconds at worst."""

@@ -81,8 +81,11 @@ class Overlays:
     def close_top(self) -> bool:
         """Close the topmost screen without a result (Ctrl+C). True if that was a question, which ends with the turn."""
         from tui.screens.approval import ApprovalScreen
+        from tui.screens.dialog import Dialog
 
-        if isinstance(self._app.screen, ApprovalScreen):
+        top = self._app.screen
+        if isinstance(top, ApprovalScreen):
             return True
-        self._app.screen.dismiss(None)
+        if isinstance(top, Dialog):
+            top.action_close()
         return False

@@ -12,7 +12,7 @@ import msgspec
 from agent.calls import CallRunner
 from agent.context.budget import ContextSettings
 from agent.context.meter import Meter
-from agent.context.tokens import Counter
+from agent.context.tokens import TOKENIZER, Counter
 from agent.conversation import Conversation, Model
 from agent.events import Emit, Notice
 from agent.instructions.discovery import Place
@@ -130,7 +130,7 @@ class Opener:
         tools = {tool.name: tool for tool in built_in_tools()}
         meter = Meter(self.counter)
         if loaded is not None:
-            meter.load_counts(loaded.counts.get(self.counter.name, {}))
+            meter.load_counts(loaded.counts.get(TOKENIZER, {}))
         place = Place(startup.paths, startup.project, startup.cwd, workspace.extra)
         beginning = Beginning(
             place,

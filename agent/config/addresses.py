@@ -1,9 +1,9 @@
 """Addresses of model servers: which are acceptable, and how each wire API wants them written. Nothing is looked up."""
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
+from providers.models import is_this_machine
 from providers.types import WireApi
 
 _ENDPOINTS = re.compile(r"/(?:messages|responses|chat/completions|models)$")
@@ -31,16 +31,6 @@ def address_fault(url: str) -> str:
     if parts.scheme == "http" and not is_this_machine(host):
         return "http:// would send the key unencrypted; it is allowed for this machine alone"
     return ""
-
-
-def is_this_machine(host: str) -> bool:
-    """Whether a host name or address can only mean this machine, whatever a name server says."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
 
 
 def normalised(url: str, api: WireApi) -> str:

@@ -42,7 +42,7 @@ class InstructionsConfig(Struct, frozen=True):
 
 class ContextConfig(Struct, frozen=True):
     trigger: Literal["auto", "buffer", "ratio"] | int | float = "auto"
-    """A whole number is tokens, a number with a point a fraction of the context window."""
+    """A whole number is tokens, a number with a point a fraction of the effective window."""
     auto_compact: bool = True
     keep_recent_tokens: int = 20_000
     preserve_recent: int = 4

@@ -23,6 +23,8 @@ CLEARED_TEXT = "[Old tool result content cleared]"
 CLEARABLE_TOOLS = frozenset({"read", "grep", "glob", "bash"})
 _PROTECTED_TOKENS = 40_000
 _LEAST_FREED_TOKENS = 20_000
+_LEAST_GAIN_TOKENS = 20
+"""A result that gains less stays; so does one that was cleared before."""
 _HEAD_SHARE = 0.7
 
 
@@ -68,12 +70,13 @@ def old_results(branch: Sequence[Entry], window: Window, meter: Meter, limits: T
             continue
         size = meter.message_tokens(index)
         newer += size
-        if index >= window.stable or newer <= protected or size <= 2 * placeholder:
+        gain = size - placeholder - meter.calibrated(message_overhead(message))
+        if index >= window.stable or newer <= protected or gain < _LEAST_GAIN_TOKENS:
             continue
         entry = find(branch, window.keys[index][0])
         if isinstance(entry.payload, Result) and entry.payload.tool in CLEARABLE_TOOLS:
             items.append(ClearedItem(entry.key, CLEARED_TEXT))
-            freed += size - placeholder - meter.calibrated(message_overhead(message))
+            freed += gain
     if not items or freed < min(_LEAST_FREED_TOKENS, limits.effective // 8):
         return None
     return Freeing(Clearing(tuple(reversed(items)), "clear"), freed)

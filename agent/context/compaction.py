@@ -119,7 +119,9 @@ def _prepare(inputs: CompactionInputs) -> _Draft | NotCompacted:
     limits, meter = inputs.thresholds, inputs.meter
     if not limits.can_compact:
         return NotCompacted("compaction is switched off (CLAW_DISABLE_COMPACT)", False)
-    room = limits.trigger - meter.floor_tokens
+    # What the provider found too long is a better limit than what was believed.
+    limit = limits.trigger if inputs.trigger != "overflow" else min(limits.trigger, meter.used().tokens)
+    room = limit - meter.floor_tokens
     sizes = meter.all_message_tokens()
     manual = inputs.trigger == "manual"
     if room <= 0 or (not manual and smallest_tail_tokens(inputs.window, sizes) >= room):

@@ -285,16 +285,16 @@ class Meter:
     def _past_growths(self, branch: Sequence[Entry]) -> dict[_ModelName, deque[_Growth]]:
         """The last steps of each model, by counts of the entries, since older generations' windows are gone."""
         steps: dict[_ModelName, deque[tuple[int, int]]] = {}
-        last: tuple[_ModelName, int] | None = None
+        last: tuple[_ModelName, int, int] | None = None
         for index, entry in enumerate(branch):
             payload = entry.payload
             if may_break(payload):
                 last = None
             elif isinstance(payload, Assistant) and payload.usage.reported:
-                model = (payload.provider, payload.model)
-                if last is not None and last[0] == model:
+                model, prompt = (payload.provider, payload.model), payload.usage.prompt_tokens
+                if last is not None and last[0] == model and prompt > last[2]:
                     steps.setdefault(model, deque(maxlen=_STEPS)).append((last[1], index))
-                last = (model, index)
+                last = (model, index, prompt)
         return {
             model: deque((g for start, end in pairs if (g := self._growth(branch, start, end)).usable), maxlen=_STEPS)
             for model, pairs in steps.items()

@@ -34,6 +34,8 @@ from providers.types import (
     WireApi,
 )
 
+TOKENIZER = "o200k_base"
+"""The name under which counts are stored."""
 O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 # What o200k_base is besides its ranks (tiktoken 0.14, 2026-11): its splitting pattern and special tokens.
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}

@@ -45,13 +45,16 @@ def read_state(path: Path) -> State:
         return {}
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error.strerror}") from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise DamagedStateError(f"{path} is no regular file")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise DamagedStateError(f"{path} can be written by others; it must belong to you with mode 0600")
-        raw = file.read(_MAX_BYTES + 1)
+        with open(fd, "rb", closefd=False) as file:
+            raw = file.read(_MAX_BYTES + 1)
+    finally:
+        os.close(fd)
     try:
         if len(raw) > _MAX_BYTES:
             raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")

@@ -12,7 +12,6 @@ import sys
 
 LINUX = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER = 36
-_STOP_ROUNDS = 20
 
 
 def become_subreaper() -> bool:
@@ -36,36 +35,41 @@ class Brood:
 
     def pids(self) -> list[int]:
         """All descendants that are no zombies, parents first."""
-        children: dict[int, list[int]] = {}
-        dead = set()
-        for name in os.listdir("/proc"):
-            if name.isdigit() and (fact := _parent_of(name)) is not None:
-                parent, state = fact
-                children.setdefault(parent, []).append(int(name))
-                if state in ("Z", "X"):
-                    dead.add(int(name))
-        found = [pid for pid in children.get(os.getpid(), ()) if pid not in self.spared]
-        for pid in found:
-            found.extend(children.get(pid, ()))
-        return [pid for pid in found if pid not in dead]
+        return [process.pid for process in self._processes()]
 
     def terminate(self) -> None:
-        for pid in self.pids():
-            _send(pid, signal.SIGTERM)
-            _send(pid, signal.SIGCONT)  # a stopped process would not see the TERM
+        self._send(signal.SIGTERM)
+        self._send(signal.SIGCONT)  # a stopped process would not see the TERM
 
     def kill(self) -> None:
-        """Stop all first, so that none can fork away from under the list, then kill them."""
-        stopped: set[int] = set()
-        for _ in range(_STOP_ROUNDS):
-            fresh = set(self.pids()) - stopped
-            if not fresh:
-                break
-            for pid in fresh:
-                _send(pid, signal.SIGSTOP)
-            stopped |= fresh
-        for pid in stopped:
-            _send(pid, signal.SIGKILL)
+        """One round: call it until nothing is alive, since a process may have started another meanwhile."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        """Signal whole groups: the kernel does that in one go, so that no member can fork away from it."""
+        for group in {process.group for process in self._processes()}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+
+    def _processes(self) -> "list[_Process]":
+        own_group = os.getpgrp()
+        children: dict[int, list[_Process]] = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit() and (process := _look_up(name)) is not None:
+                children.setdefault(process.parent, []).append(process)
+        found = [process for process in children.get(os.getpid(), ()) if process.pid not in self.spared]
+        for process in found:
+            found.extend(children.get(process.pid, ()))
+        # A supervisor's own group is never a command's: commands start in a new session.
+        return [process for process in found if process.state not in "ZX" and process.group != own_group]
+
+
+class _Process:
+    def __init__(self, pid: int, state: str, parent: int, group: int) -> None:
+        self.pid = pid
+        self.state = state
+        self.parent = parent
+        self.group = group
 
 
 class Group:
@@ -130,17 +134,12 @@ def drain(fd: int) -> None:
             pass
 
 
-def _parent_of(name: str) -> "tuple[int, str] | None":
+def _look_up(name: str) -> "_Process | None":
     try:
         with open(f"/proc/{name}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
     # The name in parentheses may hold anything, also parentheses and blanks.
-    fields = text[text.rfind(b")") + 2 :].split()
-    return int(fields[1]), fields[0].decode()
-
-
-def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+    state, parent, group, _ = text[text.rfind(b")") + 2 :].split(None, 3)
+    return _Process(int(name), state.decode(), int(parent), int(group))

@@ -19,7 +19,7 @@ from agent.tools.base import ToolError
 
 _WHOLE_BYTES = 8 * 1024 * 1024
 _SNIFFED_BYTES = 8_192
-_SCAN_LIMIT_S = 10.0
+_SCAN_LIMIT_S = 5.0
 _BYTES_PER_CHAR = 4
 
 
@@ -110,16 +110,21 @@ class _Scan:
                 digest.update(chunk)
             self._take(chunk)
             self._last_byte = chunk[-1:] or self._last_byte
-            if not hashed and len(self._lines) == self._count:
+            if not hashed and (self._has_window() or time.monotonic() > deadline):
                 break
-            if time.monotonic() > deadline:
-                raise ToolError(
-                    f"Line {self._first:,} of {shown} lies too far inside to be reached in {_SCAN_LIMIT_S:.0f} s "
-                    f"({size_bytes:,} bytes). Use a command (tail, sed, grep)."
-                )
-        if ended and self._last_byte != b"\n":
+        if (ended and self._last_byte != b"\n") or (not ended and self._line):
             self._finish_line()
+        if not ended and not self._lines:
+            raise ToolError(
+                f"Line {self._first:,} of {shown} lies too far inside to be reached in {_SCAN_LIMIT_S:.0f} s "
+                f"({size_bytes:,} bytes). Use a command (tail, sed, grep)."
+            )
         return self._result(digest.hexdigest() if hashed else None, self._number - 1 if ended else None)
+
+    def _has_window(self) -> bool:
+        """Also when only the part of the last line is missing that would be cut."""
+        missing = self._count - len(self._lines)
+        return missing == 0 or (missing == 1 and len(self._line) == self._max_bytes)
 
     def _take(self, chunk: bytes) -> None:
         place = 0

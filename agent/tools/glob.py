@@ -9,8 +9,8 @@ from msgspec import Struct
 from agent.permissions.path_text import show_name
 from agent.tools.base import Access, ToolContext, ToolOutput, load_description
 from agent.tools.details import TextDetails
-from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, split_base
-from agent.tools.search import Query, find_rg, run_query
+from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, depth_of, split_base
+from agent.tools.search import TIME_LIMIT_S, Query, find_rg, run_query
 
 MAX_SHOWN = 200
 MAX_MATCHES = 50_000
@@ -26,8 +26,9 @@ class Glob:
     params: ClassVar[type[Struct]] = GlobParams
     description: ClassVar[str] = load_description(__file__)
 
-    def __init__(self, rg: Path | None = None, *, without_rg: bool = False) -> None:
+    def __init__(self, rg: Path | None = None, *, without_rg: bool = False, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._rg = None if without_rg else rg or find_rg()
+        self._time_limit_s = time_limit_s
 
     def access(self, params: GlobParams, context: ToolContext) -> Access:
         folder, pattern = _place(params, context)
@@ -40,8 +41,8 @@ class Glob:
         folder, pattern = _place(params, context)
         names = NameCollector(compile_glob(pattern), MAX_MATCHES)
         with context.workspace.folder(folder) as fd:
-            query = Query("names", hidden=asks_for_hidden(pattern))
-            outcome = await run_query(query, fd, folder, self._rg, names.feed)
+            query = Query("names", hidden=asks_for_hidden(pattern), max_depth=depth_of(pattern))
+            outcome = await run_query(query, fd, folder, self._rg, names.feed, self._time_limit_s)
             newest = newest_first(names.found, fd)
         notes = [outcome.problem] if outcome.problem else []
         if outcome.enough:

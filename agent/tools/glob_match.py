@@ -45,6 +45,13 @@ def name_globs(pattern: str) -> tuple[str, ...]:
     return tuple(sorted(names)) if all(_SIMPLE_NAME.fullmatch(n) and n.strip("*") for n in names) else ()
 
 
+def depth_of(pattern: str) -> int | None:
+    """How many folders below the searched one its matches can lie, plus one; None: any number."""
+    if "**" in pattern or "/" not in pattern:
+        return None
+    return max(branch.removeprefix(".").removeprefix("/").count("/") for branch in _alternatives(pattern)) + 1
+
+
 def split_base(pattern: str) -> tuple[str, str]:
     """The folders that an absolute, `~` or `../` pattern begins with, and the rest; "" and the pattern for any other.
 

@@ -13,7 +13,7 @@ from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_de
 from agent.tools.details import TextDetails
 from agent.tools.glob import NameCollector, newest_first, where
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, name_globs
-from agent.tools.search import Outcome, Query, find_rg, run_query
+from agent.tools.search import TIME_LIMIT_S, Outcome, Query, find_rg, run_query
 
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 2_000
@@ -37,8 +37,9 @@ class Grep:
     params: ClassVar[type[Struct]] = GrepParams
     description: ClassVar[str] = load_description(__file__)
 
-    def __init__(self, rg: Path | None = None, *, without_rg: bool = False) -> None:
+    def __init__(self, rg: Path | None = None, *, without_rg: bool = False, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._rg = None if without_rg else rg or find_rg()
+        self._time_limit_s = time_limit_s
 
     def access(self, params: GrepParams, context: ToolContext) -> Access:
         real = context.workspace.resolve(params.path)
@@ -67,10 +68,10 @@ class Grep:
         with context.workspace.folder(folder) as fd:
             if params.output == "files":
                 names = NameCollector(wanted)
-                outcome = await run_query(query, fd, folder, self._rg, names.feed)
+                outcome = await run_query(query, fd, folder, self._rg, names.feed, self._time_limit_s)
                 return search.files(newest_first(names.found, fd), outcome)
             records = _Records(wanted, min(params.limit, MAX_LIMIT), counting=params.output == "count")
-            outcome = await run_query(query, fd, folder, self._rg, records.feed)
+            outcome = await run_query(query, fd, folder, self._rg, records.feed, self._time_limit_s)
         return search.lines(records, outcome)
 
 

@@ -49,6 +49,9 @@ class Query(Struct, frozen=True):
     name_globs: tuple[str, ...] = ()
     """Only files whose name matches one of these, of letters, `-_.*?`; (): all."""
 
+    max_depth: int | None = None
+    """1: only files of the folder itself; None: any depth."""
+
 
 class Outcome(Struct, frozen=True):
     enough: bool = False
@@ -64,7 +67,9 @@ def find_rg() -> Path | None:
     return next((place for place in (own, *map(Path, _SYSTEM_PLACES)) if os.access(place, os.X_OK)), None)
 
 
-async def run_query(query: Query, folder_fd: int, folder: Path, rg: Path | None, feed: Feed) -> Outcome:
+async def run_query(
+    query: Query, folder_fd: int, folder: Path, rg: Path | None, feed: Feed, time_limit_s: float
+) -> Outcome:
     """Search and give `feed` the raw output in pieces, until it returns False (enough) or time is up.
 
     `names` and `files` give paths, each followed by NUL; `count` gives path, NUL, number, newline; `content` gives path,
@@ -76,10 +81,10 @@ async def run_query(query: Query, folder_fd: int, folder: Path, rg: Path | None,
     here = Path(f"/proc/self/fd/{folder_fd}")
     cwd = here if sys.platform.startswith("linux") and here.exists() else folder
     if rg is not None:
-        outcome = await _run(_rg_argv(rg, query), cwd, feed, query)
+        outcome = await _run(_rg_argv(rg, query), cwd, feed, query, time_limit_s)
         if outcome is not None:
             return outcome
-    outcome = await _run(_python_argv(query), cwd, feed, query)
+    outcome = await _run(_python_argv(query), cwd, feed, query, time_limit_s)
     assert outcome is not None
     return outcome
 
@@ -89,6 +94,8 @@ def _rg_argv(rg: Path, query: Query) -> list[str]:
     argv += ["--glob=!.git", "--crlf", "--engine=auto"]  # a glob that only excludes does not switch ignore files off
     if query.hidden:
         argv.append("--hidden")
+    if query.max_depth is not None:
+        argv.append(f"--max-depth={query.max_depth}")
     if query.target == ".":
         argv.append(f"--max-filesize={MAX_FILE_BYTES}")
     if query.name_globs:
@@ -116,7 +123,7 @@ def _python_argv(query: Query) -> list[str]:
     return [sys.executable, "-I", "-X", "utf8", str(main), json.dumps(values)]
 
 
-async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query) -> Outcome | None:
+async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query, time_limit_s: float) -> Outcome | None:
     """None: this ripgrep is too old for our flags."""
     kept = ("HOME", "XDG_CONFIG_HOME")  # where git's own list of ignored files is
     env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"} | {name: os.environ[name] for name in kept if name in os.environ}
@@ -131,7 +138,7 @@ async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query) -> Outcome 
     errors = asyncio.ensure_future(_read_start(process.stderr))
     outcome = Outcome()
     try:
-        async with asyncio.timeout(TIME_LIMIT_S):
+        async with asyncio.timeout(time_limit_s):
             while piece := await process.stdout.read(_CHUNK_BYTES):
                 if not feed(piece):
                     outcome = Outcome(enough=True)
@@ -139,7 +146,7 @@ async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query) -> Outcome 
             else:
                 await process.wait()
     except TimeoutError:
-        outcome = Outcome(problem=f"the search was stopped after {TIME_LIMIT_S:.0f} s")
+        outcome = Outcome(problem=f"the search was stopped after {time_limit_s:.0f} s")
     finally:
         await _end(process)
     text = (await errors).decode("utf-8", "replace")

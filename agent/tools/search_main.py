@@ -52,12 +52,12 @@ def _files(query: dict[str, Any]) -> Iterator[str]:
         yield query["target"]
         return
     wanted = re.compile("|".join(map(fnmatch.translate, query["name_globs"])))
-    for path in _walk("", _outer_specs(), query["hidden"]):
+    for path in _walk("", _outer_specs(), query["hidden"], query["max_depth"] or sys.maxsize):
         if wanted.match(path.rsplit("/", 1)[-1]):
             yield path
 
 
-def _walk(folder: str, specs: _Specs, hidden: bool) -> Iterator[str]:
+def _walk(folder: str, specs: _Specs, hidden: bool, depth: int) -> Iterator[str]:
     specs = specs + _specs_in(folder)
     try:
         with os.scandir(folder or ".") as listing:
@@ -69,8 +69,8 @@ def _walk(folder: str, specs: _Specs, hidden: bool) -> Iterator[str]:
         if entry.name == ".git" or (entry.name.startswith(".") and not hidden) or entry.is_symlink():
             continue
         if entry.is_dir(follow_symlinks=False):
-            if not _is_ignored(path + "/", specs):
-                yield from _walk(path + "/", specs, hidden)
+            if depth > 1 and not _is_ignored(path + "/", specs):
+                yield from _walk(path + "/", specs, hidden, depth - 1)
         elif entry.is_file(follow_symlinks=False) and not _is_ignored(path, specs):
             yield path
 

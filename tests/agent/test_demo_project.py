@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent.demo import create_demo_project, project_files
-from providers.demo_script import TEST_COMMAND, extra_tests
-from providers.demo_story import EXTRA_TESTS, FIRST_FIX, HISTORY, ORIGINAL, SECOND_FIX, SOURCE, TESTS
+from providers.demo_files import EXTRA_TESTS, extra_tests
+from providers.demo_script import TEST_COMMAND
+from providers.demo_story import FIRST_FIX, HISTORY, ORIGINAL, SECOND_FIX, SOURCE, TESTS
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ async def test_T79_nothing_shown_nothing_void() -> None:
 
 
 async def test_T79_what_came_of_the_last_attempt_is_in_the_error() -> None:
-    broken = [ToolCallStarted("t1", "read"), ToolCallDelta('{"pa'), StreamBrokenError("cut")]
+    broken: list[Step] = [ToolCallStarted("t1", "read"), ToolCallDelta('{"pa'), StreamBrokenError("cut")]
     run = Run(PlayedProvider(*[broken] * 6))
     with pytest.raises(StreamBrokenError) as caught:
         await run()

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import textual.screen
 from textual.app import App, ComposeResult
 
 from agent.tools.details import TextDetails
 from tui.themes import register_themes
-from tui.widgets import code, markdown
 from tui.widgets.items import AssistantItem, Item, ToolItem, UserItem
-from tui.widgets.transcript import TranscriptPane, TranscriptView
+from tui.widgets.transcript import TranscriptPane, TranscriptView, warm_up
 
 SIZE = (120, 40)
 PIECE_CHARS = 16
@@ -197,10 +197,10 @@ async def long_conversation(app: Bench, view: TranscriptView, resize: Callable[[
 async def main() -> None:
     if os.environ.get("PYTHONDONTWRITEBYTECODE"):
         print("note: PYTHONDONTWRITEBYTECODE is set")
+    vars(textual.screen)["UPDATE_PERIOD"] = 1 / 240  # as the application does
     app = Bench()
     async with app.run_test(size=SIZE) as pilot:
-        code.warm_up()
-        markdown.warm_up()
+        warm_up()
         view = app.pane.view
         loop = asyncio.get_running_loop()
         # As the application does after its first frame: no full collections of what lives for ever.

@@ -25,7 +25,9 @@ from providers.types import (
     TextBlock,
     TextDelta,
     ThinkingBlock,
+    ThinkingDelta,
     ToolCall,
+    ToolCallDelta,
     Usage,
 )
 from tests.fakes.anthropic_wire import MessageStream, sse
@@ -82,9 +84,11 @@ def test_T81_a_recorded_stream_gives_its_blocks_however_it_is_cut(size: int) -> 
     assert (assembler.completed, assembler.stop_reason, assembler.detail) == (True, "tool_use", "")
 
 
-def test_the_text_of_one_batch_is_one_delta() -> None:
-    events = decoded(MessageStream().text("x" * 1_000).stop().data)
-    assert [event for event in events if isinstance(event, TextDelta)] == [TextDelta("x" * 1_000)]
+def test_what_one_batch_adds_to_a_block_is_one_delta() -> None:
+    long = "x" * 1_000
+    events = decoded(MessageStream().thinking(long).text(long).tool("t", {"a": long}, "t1").stop().data)
+    deltas = [event for event in events if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta)]
+    assert deltas == [ThinkingDelta(long), TextDelta(long), ToolCallDelta(f'{{"a": "{long}"}}')]
 
 
 def test_a_batch_without_an_event_is_a_sign_of_life() -> None:

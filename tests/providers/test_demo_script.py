@@ -77,7 +77,7 @@ async def test_a_second_prompt_after_the_end_gets_a_note(project: Path) -> None:
     assert len(agent.calls) == calls
 
 
-@pytest.mark.parametrize("at", range(2, 14))
+@pytest.mark.parametrize("at", [2, 3, 4, 5, 7, 9, 12])
 async def test_a_compaction_at_any_step_does_not_derail_it(project: Path, at: int) -> None:
     agent = make_agent(project)
     agent.messages.append(UserMessage((TextBlock("go"),)))
@@ -122,6 +122,8 @@ async def test_refused_commands_leave_it_unverified_and_say_so(project: Path) ->
     agent = make_agent(project, lambda name, arguments: "Refused: bash may not run." if name == "bash" else None)
     final = await agent.prompt("go")
     assert "not allowed to run the tests" in final
+    claims = ("As expected", "is right now", "fails:")
+    assert not any(claim in text for text in agent.texts for claim in claims)
     assert is_repaired(project)
     assert sum(name == "bash" for name, _ in agent.calls) == 1
 
@@ -166,7 +168,7 @@ async def test_a_message_in_between_is_answered_and_the_work_goes_on(project: Pa
     assert sum("a script cannot follow it" in text for text in agent.texts) == 1
 
 
-@pytest.mark.parametrize("steps", range(1, 13))
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 8, 11])
 async def test_after_an_interruption_in_any_step_a_prompt_finishes_the_repair(project: Path, steps: int) -> None:
     agent = make_agent(project)
     agent.messages.append(UserMessage((TextBlock("go"),)))

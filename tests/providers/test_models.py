@@ -159,7 +159,7 @@ def test_a_listing_corrects_the_default(api: WireApi, ids: list[str], picked: st
     ("url", "expected"),
     [
         ("http://localhost:11434/v1", True), ("http://127.0.0.1", True), ("http://127.8.0.1:80/x", True),
-        ("http://[::1]:8080/v1", True), ("http://ai.localhost", True), ("http://0.0.0.0:1", True),
+        ("http://[::1]:8080/v1", True), ("http://ai.localhost", False), ("http://0.0.0.0:1", False),
         ("https://api.openai.com/v1", False), ("http://localhost.evil.example", False), ("http://10.0.0.1", False),
         (None, False), ("", False), ("http://[::1", False), ("localhost:80", False),
     ],

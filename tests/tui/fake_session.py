@@ -1,7 +1,7 @@
 """A session that records what the screen calls and emits what the test tells it to."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class FakeSession:
     past: tuple[Event, ...] = ()
     calls: list[tuple[str, ...]] = field(default_factory=list)
     closed: bool = False
+    on_close: Callable[[], object] = lambda: None
     key: int = 0
     _end: "asyncio.Future[TurnEndReason] | None" = None
 
@@ -129,6 +130,7 @@ class FakeSession:
     async def close(self) -> None:
         self.calls.append(("close",))
         self.closed = True
+        self.on_close()
 
 
 class Opener:

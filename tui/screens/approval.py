@@ -41,10 +41,11 @@ class ApprovalScreen(Dialog[Answer]):
         with Vertical(id="box"):
             yield Pager(request_rows(self._request), id="exact")
             yield Choices(id="choices")
-            yield Input(placeholder="Why not? Enter sends it, Esc goes back", id="reason")
+            yield Input(placeholder="Why not? Enter sends it, Esc goes back", select_on_focus=False, id="reason")
 
     def on_mount(self) -> None:
         self._refresh_answers()
+        self.watch(self.app, "app_focus", self._focus_changed, init=False)
 
     def on_resize(self, event: events.Resize) -> None:
         self.query_one(Choices).single_row = self._single_row
@@ -60,7 +61,7 @@ class ApprovalScreen(Dialog[Answer]):
 
     def on_screen_resume(self) -> None:
         if self._withdrawn:
-            self.dismiss(None)
+            self.finish(None)
             return
         self._open_from = float("inf")
         self.call_after_refresh(self._drawn)
@@ -81,8 +82,7 @@ class ApprovalScreen(Dialog[Answer]):
     def withdraw(self) -> None:
         """The question is void: close as soon as the dialog is on top."""
         self._withdrawn = True
-        if self.is_current:
-            self.dismiss(None)
+        self.finish(None)
 
     # ------------------------------------------------------------------ what is offered
 
@@ -105,8 +105,9 @@ class ApprovalScreen(Dialog[Answer]):
 
     # ------------------------------------------------------------------ keys
 
-    def on_app_focus(self) -> None:
-        self._open_from = max(self._open_from, self._clock() + _FOCUS_GUARD_S)
+    def _focus_changed(self, focused: bool) -> None:
+        if focused:
+            self._open_from = max(self._open_from, self._clock() + _FOCUS_GUARD_S)
 
     def on_key(self, event: events.Key) -> None:
         """Moving is free at once; everything that answers has to pass the guard."""
@@ -179,13 +180,13 @@ class ApprovalScreen(Dialog[Answer]):
             return
         match answer.key:
             case "y":
-                self.dismiss(Allow("once"))
+                self.finish(Allow("once"))
             case "s":
-                self.dismiss(Allow("session"))
+                self.finish(Allow("session"))
             case "a":
-                self.dismiss(Allow("folder"))
+                self.finish(Allow("folder"))
             case "n":
-                self.dismiss(Deny())
+                self.finish(Deny())
             case _:
                 self._show_reason(True)
 
@@ -200,4 +201,4 @@ class ApprovalScreen(Dialog[Answer]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.dismiss(Deny(event.value.strip()))
+        self.finish(Deny(event.value.strip()))

@@ -20,14 +20,21 @@ class Dialog(ModalScreen[Result], Generic[Result]):
     """Dismissed with None by Esc."""
 
     AUTO_FOCUS = ""
+    _finished = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", show=False),
         # The base screen moves the focus with these; in a dialog that would only lose it.
         Binding("tab,shift+tab", "ignore", show=False),
     ]
 
+    def finish(self, result: Result | None) -> None:
+        """Close with a result, once: of two keys in a row the second finds the dialog closed already."""
+        if not self._finished and self.is_active:
+            self._finished = True
+            self.dismiss(result)
+
     def action_close(self) -> None:
-        self.dismiss(None)
+        self.finish(None)
 
     def action_ignore(self) -> None:
         return

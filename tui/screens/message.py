@@ -43,7 +43,7 @@ class MessageScreen(Dialog[None]):
         page = max(1, pager.scrollable_content_region.height - 1)
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -page, "pagedown": page, "space": page}
         if event.key in ("q", "enter", "f1"):
-            self.dismiss(None)
+            self.finish(None)
         elif event.key in steps:
             pager.scroll_to(y=pager.scroll_offset.y + steps[event.key], animate=False)
         elif event.key in ("home", "ctrl+home", "g"):

@@ -74,9 +74,9 @@ class NoKeyScreen(Dialog[NoKeyChoice]):
         if event.time < self._open_from:
             return
         if event.key == "d":
-            self.dismiss("demo")
+            self.finish("demo")
         elif event.key == "q":
-            self.dismiss("quit")
+            self.finish("quit")
         elif event.key in steps:
             pager.scroll_to(y=pager.scroll_offset.y + steps[event.key], animate=False)
         else:

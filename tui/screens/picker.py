@@ -55,13 +55,13 @@ class Picker(Dialog[str]):
         event.stop()
         options = self.query_one("#lines", OptionList)
         if options.highlighted is not None and options.highlighted < len(self._shown):
-            self.dismiss(self._shown[options.highlighted][0])
+            self.finish(self._shown[options.highlighted][0])
         elif self._free_text and event.value.strip():
-            self.dismiss(event.value.strip())
+            self.finish(event.value.strip())
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.dismiss(self._shown[event.option_index][0])
+        self.finish(self._shown[event.option_index][0])
 
     def on_key(self, event: events.Key) -> None:
         options = self.query_one("#lines", OptionList)

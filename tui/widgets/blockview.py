@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-import textual.screen
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -24,9 +23,6 @@ from tui.widgets.column import Column
 from tui.widgets.page import MIN_WIDTH, Page
 from tui.widgets.selection import Point, Selection, highlighted, selected_text
 from tui.widgets.viewport import Viewport
-
-# Textual paints at most this often, and a key waits up to two of its ticks. The tick costs nothing while idle.
-vars(textual.screen)["UPDATE_PERIOD"] = 1 / 240
 
 _FRAME_S = 1 / 20
 """Between two frames that new content causes."""

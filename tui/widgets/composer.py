@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 from tui.history import PromptHistory
@@ -113,6 +114,11 @@ class Composer(TextArea):
         token = f"[paste {self._paste_count}: {len(text):,} characters, {lines:,} lines]"
         self._pastes[token] = text
         return token
+
+    def render_line(self, y: int) -> Strip:
+        if self.content_size.width < 1:  # the placeholder cannot be wrapped to no width
+            return Strip.blank(self.size.width, self.rich_style)
+        return super().render_line(y)
 
     # ------------------------------------------------------------------ keys
 

@@ -5,21 +5,28 @@ a block. No method draws at once: whatever was added stands on the screen with t
 """
 
 from collections.abc import Iterable
-from itertools import chain
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from agent.tools.details import ResultDetails
 from tui.sanitize import clean
+from tui.widgets import code, markdown
 from tui.widgets.blocks import Block, Compaction, Foldable, Level, Notice, UserText, reply_block
 from tui.widgets.blockview import BlockView
 from tui.widgets.cards import Card
+from tui.widgets.folding import Folding
 from tui.widgets.items import AssistantItem, CompactionItem, Item, NoticeItem, ThinkingItem, ToolItem, UserItem
 from tui.widgets.live import LiveText, LiveThinking
 from tui.widgets.scrollbar import ScrollBar
 from tui.widgets.splitter import Splitter
 from tui.widgets.thinking import Thinking
+
+
+def warm_up() -> None:
+    """Import the Markdown parser and the lexers, which the first block needs; call it in a thread."""
+    markdown.warm_up()
+    code.warm_up()
 
 
 class TranscriptView(BlockView):
@@ -33,6 +40,7 @@ class TranscriptView(BlockView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._folding = Folding(self.column, self.viewport)
         self._text: LiveText | None = None
         self._thinking: LiveThinking | None = None
         self._streamed: list[Block] = []
@@ -228,43 +236,17 @@ class TranscriptView(BlockView):
         """Unfold all cards and thinking, those to come included; fold all if that is how it stands."""
         self.update_column()
         self._all_open = not self._all_open
-        top = self.column.blocks[self.viewport.top.block] if self.column.blocks else None
-        top = top.owner or top if top else None
         self._selection.clear()
-        self.column.replace(self._refolded(self._all_open))
-        if top and not self.viewport.following:
-            self.viewport.show(self.column.index(top) or 0)
+        self._folding.fold_all((Card, Thinking), self._all_open)
         self.frame()
 
-    def _refolded(self, is_open: bool) -> Iterable[Block]:
-        for block in self.column.blocks:
-            if isinstance(block, Card | Thinking):
-                block.is_open = is_open and block.can_open
-                yield from chain([block], block.body() if block.is_open else ())
-            elif not isinstance(block.owner, Card | Thinking):
-                yield block
-
     def _unfold(self, block: Foldable) -> None:
-        if (at := self.column.index(block)) is None:
-            return
         self._selection.clear()
-        block.is_open = True
-        body = block.body()
-        self.column.insert(at + 1, body)
-        self.viewport.inserted(at + 1, len(body))
-        self.column.changed(at)
+        self._folding.unfold(block)
 
     def _fold(self, block: Foldable) -> None:
-        if (at := self.column.index(block)) is None:
-            return
         self._selection.clear()
-        block.is_open = False
-        end = at + 1
-        while end < len(self.column.blocks) and self.column.blocks[end].owner is block:
-            end += 1
-        self.column.remove(at + 1, end)
-        self.viewport.removed(at + 1, end)
-        self.column.changed(at)
+        self._folding.fold(block)
 
     # ---- searching
     def find(self, text: str, backwards: bool = True) -> bool:

@@ -105,7 +105,7 @@ def test_the_smallest_tail_is_the_newest_message_with_its_results() -> None:
     assert smallest_tail_tokens(Talk().window, []) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(transcripts(), st.integers(1, 2_000), st.integers(0, 500), st.integers(0, 5), st.data())
 def test_a_cut_of_any_transcript_keeps_the_tail_as_it_was_and_pairs_together(
     transcript: Transcript, room: int, keep: int, preserve: int, data: st.DataObject

