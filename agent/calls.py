@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agent.events import Emit, ToolFinished, ToolProgress, ToolStarted
+from agent.events import Emit, Notice, ToolFinished, ToolProgress, ToolStarted
 from agent.permissions.approval import Approver
-from agent.permissions.gate import Gate, Refused
+from agent.permissions.gate import Allowed, Gate
 from agent.results import error_output
 from agent.tools.base import Access, Tool, ToolContext, ToolError, ToolOutput, parse_arguments
 from agent.tools.details import RefusedDetails, TextDetails
@@ -147,8 +147,12 @@ class CallRunner:
     async def _authorize(self, item: _Prepared) -> None:
         assert item.access is not None
         answer = await self._gate.authorize(item.call, item.access, self._approver)
-        if isinstance(answer, Refused):
-            item.outcome = ToolOutput(answer.reason, RefusedDetails(answer.reason), is_error=True)
+        if isinstance(answer, Allowed):
+            if answer.note:
+                self._emit(Notice("warning", answer.note))
+        else:
+            why = answer.why.strip() or "refused"
+            item.outcome = ToolOutput(answer.reason, RefusedDetails(why), is_error=True)
 
     async def _execute(self, item: _Prepared) -> None:
         assert item.tool is not None and item.context is not None

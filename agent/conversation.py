@@ -70,6 +70,8 @@ class Conversation:
     _sent_generation: int = -1
     _sent_messages: int = 0
     _told: str = ""
+    _spilled: list[Entry] = field(default_factory=list)
+    """Results of a resumed session whose whole output has to be made a file again."""
 
     def __post_init__(self) -> None:
         self.refresh_limits()
@@ -126,7 +128,9 @@ class Conversation:
 
     def record_result(self, call: ToolCall, title: str, output: ToolOutput) -> Entry:
         recorder = self.recorder
-        result, blobs = to_result(call, title, output, recorder.next_key, result_cap_tokens(self.limits), self.spills)
+        result, blobs = to_result(
+            call, title, output, recorder.next_key, result_cap_tokens(self.limits), self.spills, recorder.meter.count
+        )
         (entry,) = recorder.append(result, blobs=blobs)
         self.known_files.update((fact.path, fact) for fact in result.files)
         return entry
@@ -146,8 +150,16 @@ class Conversation:
             match entry.payload:
                 case Assistant(cost_usd=usd) | Compaction(cost_usd=usd):
                     self.spent(usd)
-                case Result(files=files):
+                case Result(files=files, spill=spill):
                     self.known_files.update((fact.path, fact) for fact in files)
+                    if spill is not None:
+                        self._spilled.append(entry)
+
+    async def restore_spills(self) -> None:
+        """Make the files that results of a resumed session name."""
+        if self._spilled:
+            spilled, self._spilled = self._spilled, []
+            await asyncio.to_thread(self.spills.restore, spilled, self.recorder.store)
 
     # ------------------------------------------------------------------ the queue
 

@@ -6,7 +6,7 @@ the entry and the file, which `read` and `grep` may open without asking.
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent.store.base import Blob, SessionStore
@@ -16,8 +16,9 @@ from agent.transcript import Entry, Result, Spill
 from providers.types import ImageBlock, TextBlock, ToolCall
 
 MAX_SPILL_BYTES = 64 * 1024 * 1024
-CHARS_PER_TOKEN = 4
-"""Lower bound of what a token covers in source text; a cap in tokens is applied as this many characters each."""
+MOST_CHARS_PER_TOKEN = 4
+"""A token of plain text covers about as many; a cap never lets more than that through for each token."""
+_TRIES = 4
 
 
 class SpillFolder:
@@ -48,10 +49,16 @@ class SpillFolder:
 
 
 def to_result(
-    call: ToolCall, title: str, output: ToolOutput, key: int, max_tokens: int, spills: SpillFolder
+    call: ToolCall,
+    title: str,
+    output: ToolOutput,
+    key: int,
+    max_tokens: int,
+    spills: SpillFolder,
+    count: Callable[[str], int],
 ) -> tuple[Result, tuple[Blob, ...]]:
     """The entry for a call's output, and the blob of its spill where it has one. `key` is the key it will have."""
-    max_chars = max_tokens * CHARS_PER_TOKEN
+    max_chars = _max_chars(output.text, max_tokens, count)
     text = output.text
     spill: Spill | None = None
     blobs: tuple[Blob, ...] = ()
@@ -69,6 +76,21 @@ def to_result(
 
 def error_output(text: str) -> ToolOutput:
     return ToolOutput(text, is_error=True)
+
+
+def _max_chars(text: str, max_tokens: int, count: Callable[[str], int]) -> int:
+    """How many characters of the text, from both its ends, have at most `max_tokens` tokens."""
+    if len(text) * 4 <= max_tokens:  # a character has at most four bytes, and a token at least one
+        return len(text)
+    chars = max_tokens * MOST_CHARS_PER_TOKEN
+    for _ in range(_TRIES):
+        kept = cap_text(text, chars)
+        tokens = count(kept.head) + count(kept.tail)
+        if tokens <= max_tokens:
+            return chars
+        # Dense text (digits, base64, many scripts): less of it; a little more is taken off so that one try is enough.
+        chars = (len(kept.head) + len(kept.tail)) * max_tokens * 97 // (tokens * 100)
+    return chars
 
 
 def _whole(output: ToolOutput, max_chars: int) -> bytes | None:

@@ -72,7 +72,8 @@ class Beginning:
 
     def needs_new_prefix(self, recorded_prefix: Prefix, cwd_then: str) -> bool:
         """Whether a resumed session cannot go on with its recorded prefix."""
-        return recorded_prefix.tools != self._specs or cwd_then != str(self.place.cwd)
+        unwanted = bool(recorded_prefix.instruction_files) and not self._use_instructions
+        return unwanted or recorded_prefix.tools != self._specs or cwd_then != str(self.place.cwd)
 
 
 def opening_payloads(beginning: Beginning, talk: Conversation, mode: str) -> list[Payload]:

@@ -51,6 +51,7 @@ class Turn:
 
     async def prepare(self) -> ModelRequest:
         talk = self._talk
+        await talk.restore_spills()
         await talk.make_room()
         used = talk.recorder.meter.used().tokens
         if used >= talk.limits.blocking:

@@ -10,10 +10,12 @@ import importlib
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from providers.base import ListedModel, ModelRequest
+from providers.batches import batches
 from providers.errors import (
     ConnectionFailedError,
     MissingKeyError,
@@ -24,17 +26,18 @@ from providers.errors import (
     redacted,
     retry_after,
 )
-from providers.models import is_loopback, model_family
+from providers.models import model_family
 from providers.responses_encoding import RequestEncoder
 from providers.responses_stream import ResponsesReader, merge_deltas
 from providers.sse import SseDecoder
+from providers.transport import NO_KEY, check_address, check_key
 from providers.types import Ping, ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-_NO_KEY = "sk-no-key"
+_VENDOR_HOST = "api.openai.com"
 _LISTING_TIMEOUT_S = 30.0
 _SHOWN_CHARS = 600
 _STREAM_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
@@ -109,34 +112,36 @@ class OpenAIResponses:
     # ------------------------------------------------------------------ the client
 
     def _build(self) -> "AsyncOpenAI":
-        """Raises MissingKeyError, or ProviderError for an address that is none."""
+        """Raises ProviderError for an address or a key that cannot be used."""
         config = self.config
-        names = {name.lower() for name in config.headers}
-        if not config.key and not is_loopback(config.base_url) and not names & {"authorization", "api-key"}:
-            raise MissingKeyError(
-                f"There is no key for the provider {config.name}.",
-                remedy=f"Set OPENAI_API_KEY, or the variable that key_env in [providers.{config.name}] names.",
-            )
+        check_address(config)
+        key = self._key()
         import httpx2
         import openai
 
         for module in _NEEDED_LATER:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
-        try:
-            return openai.AsyncOpenAI(
-                api_key=config.key.reveal() if config.key else _NO_KEY,
-                base_url=config.base_url,
-                max_retries=0,
-                timeout=httpx2.Timeout(None, connect=config.connect_timeout_s),
-                default_headers=config.headers,
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=config.base_url,
+            max_retries=0,
+            timeout=httpx2.Timeout(None, connect=config.connect_timeout_s),
+            default_headers=config.headers,
+        )
+
+    def _key(self) -> str:
+        config = self.config
+        if config.key:
+            return check_key(config)
+        if {name.lower() for name in config.headers} & {"authorization", "api-key"}:
+            return NO_KEY
+        if config.base_url is None or urlsplit(config.base_url).hostname == _VENDOR_HOST:
+            raise MissingKeyError(
+                f"There is no key for the provider {config.name}.",
+                remedy=f"Set OPENAI_API_KEY, or the variable that key_env in [providers.{config.name}] names.",
             )
-        except (httpx2.InvalidURL, ValueError) as error:
-            raise ConnectionFailedError(
-                f"The address of the provider {config.name} is not valid: {config.base_url}",
-                remedy=f"Correct base_url in [providers.{config.name}] of config.toml.",
-                retryable=False,
-            ) from error
+        return check_key(config)
 
     async def _send(self, method: str, path: str, body: bytes | None, missing_is_none: bool = False) -> Any:
         """The response, its body unread; None for 404 and 405 where those are asked for."""
@@ -174,7 +179,7 @@ class OpenAIResponses:
 
         decoder, reader = SseDecoder(), ResponsesReader(family)
         try:
-            async with contextlib.aclosing(response.aiter_bytes()) as chunks:
+            async with contextlib.aclosing(batches(response.aiter_bytes())) as chunks:
                 async for chunk in chunks:
                     for event in self._read(decoder, reader, response, chunk):
                         yield event

@@ -23,7 +23,7 @@ from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
 from tui.signals import orderly_end
-from tui.themes import register_themes
+from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
 from tui.widgets.completion import CompletionList
 from tui.widgets.composer import Composer
@@ -79,7 +79,8 @@ class ClawApp(App[None]):
         self._leaving: asyncio.Task[None] | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return {"claw-dim": "#8b919d"}  # for themes other than claw's own
+        color = palette_for(self.current_theme).dim.color
+        return {"claw-dim": color.triplet.hex if color is not None and color.triplet else "#808080"}
 
     def compose(self) -> ComposeResult:
         yield from (self._pane, self._queue, self._working, self._composer, self._status, self._popup)

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from tui.startup import Startup
 
 EXIT_USAGE = 2
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def run(argv: Sequence[str]) -> int:
     """Run claw. Errors go to standard error, one line of what and one of what to do; a closed pipe ends it quietly."""
+    _open_closed_streams()
     try:
         return _run(argv)
     except UsageError as error:
@@ -26,6 +28,14 @@ def run(argv: Sequence[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+
+
+def _open_closed_streams() -> None:
+    """Give standard streams that were closed a quiet place, so that no file that is opened later takes their number."""
+    for name, mode in _STREAMS:
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is this stream's own
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _run(argv: Sequence[str]) -> int:

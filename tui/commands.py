@@ -1,6 +1,5 @@
 """The slash commands: one table of names, help and handlers. Completion, /help and the dispatch are read from it."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -83,7 +82,7 @@ COMMANDS: tuple[Command, ...] = (
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send; while it works, steer it"),
     ("Shift+Enter, Ctrl+J, \\ Enter", "a new line"),
-    ("Up, Down", "earlier messages, from the edge of the text"),
+    ("Up, Down", "earlier messages"),
     ("Tab", "complete a command"),
     ("Esc", "interrupt, or close what is open"),
     ("Shift+Tab", "next mode: plan, ask, edits, auto"),
@@ -111,6 +110,8 @@ def run_command(desk: Desk, text: str) -> None:
     name, argument = (*text.strip()[1:].split(maxsplit=1), "")[:2]
     if (command := _BY_NAME.get(name.lower())) is not None:
         return command.run(desk, argument.strip())
+    import difflib  # only a mistyped command needs it
+
     near = difflib.get_close_matches(name.lower(), _BY_NAME, 1, 0.5)
     meant = f"Did you mean /{near[0]}? " if near else ""
     remedy = f"{meant}/help lists all; a blank in front sends it as a message."

@@ -1,6 +1,7 @@
 """`claw -p`: opens a session beside the SDK's import and runs one prompt through print mode."""
 
 import asyncio
+import contextlib
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +10,8 @@ from agent.session import Session
 from agent.store import sessions
 from agent.store.lock import SessionBusyError
 from agent.store.schema import SchemaError
+from providers.base import Provider
+from providers.errors import ProviderError
 from tui.print_mode import EXIT_USAGE, Collector, run, with_piped_input
 from tui.startup import SetupError, Startup
 from tui.wiring import Opener
@@ -28,7 +31,7 @@ def one_task(startup: Startup) -> int:
     opener = Opener(startup)
     provider = opener.client(startup.default_name().partition("/")[0])
     # The SDK's import is the longest part of a start: everything else happens beside it.
-    threading.Thread(target=provider.warm_up, name="warm-up", daemon=True).start()
+    threading.Thread(target=_warm_up, args=(provider,), name="warm-up", daemon=True).start()
     try:
         prompt = with_piped_input(startup.arguments.prompt)
     except ValueError as error:
@@ -36,6 +39,11 @@ def one_task(startup: Startup) -> int:
     if not prompt.strip():
         raise SetupError("There is no prompt.\nWrite it behind -p, or pipe it in.")
     return asyncio.run(_run(startup, opener, prompt))
+
+
+def _warm_up(provider: Provider) -> None:
+    with contextlib.suppress(ProviderError):  # the request tells it
+        provider.warm_up()
 
 
 async def _run(startup: Startup, opener: Opener, prompt: str) -> int:

@@ -80,8 +80,10 @@ class Collector:
 async def run(session: Session, collector: Collector, prompt: str, output_format: OutputFormat) -> int:
     """Run the prompt to its end, write the result, and return the exit code."""
     started = time.monotonic()
-    ended, signal_number = await _run_interruptible(session, prompt)
-    await session.close()
+    try:
+        ended, signal_number = await _run_interruptible(session, prompt)
+    finally:
+        await session.close()
     code = exit_code(ended, bool(collector.refusals)) if signal_number is None else 128 + signal_number
     if ended.reason != "done":
         print(f"claw: {ended.error or 'Stopped before the end.'}", file=sys.stderr)

@@ -30,7 +30,7 @@ def run_screen(startup: Startup) -> int:
         SetupError: the command line asks for something that is not there.
     """
     arguments = startup.arguments
-    screen = _Screen(startup)
+    screen = Screens(startup)
     model, missing = "", None
     try:
         model = startup.default_name()
@@ -57,7 +57,7 @@ def run_screen(startup: Startup) -> int:
         )
 
 
-class _Screen:
+class Screens:
     """The callables of a `Launch`. Owns the openers: the user's own, and the demo's once it is wanted."""
 
     def __init__(self, startup: Startup) -> None:

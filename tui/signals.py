@@ -71,7 +71,8 @@ def orderly_end(on_end: OnEnd) -> Iterator[None]:
     try:
         yield
     finally:
-        ending.over.set()
+        if not ending.begun:
+            ending.over.set()  # otherwise the deadline stands until the process is gone: threads may hang its end
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -112,7 +113,8 @@ def _silence_terminal() -> None:
     """Put something quiet in place of the lost terminal: reads that wait for ever and writes that go nowhere. Otherwise
     the input thread would spin on end-of-file, and the output thread die with its queue full."""
     with contextlib.suppress(OSError):
-        reader, _writer = os.pipe()  # the writing end stays open: no end-of-file
+        reader, writer = os.pipe()  # the writing end stays open: no end-of-file
+        os.write(writer, b"\0")  # for a read that is about to happen and would block for ever
         os.dup2(reader, 0)
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         for descriptor in (1, 2):

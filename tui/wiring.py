@@ -5,6 +5,8 @@ Opening is quick and imports no SDK; what is heavy (SDK, tokenizer, prices) is l
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,7 @@ import msgspec
 from agent.calls import CallRunner
 from agent.context.budget import ContextSettings
 from agent.context.meter import Meter
-from agent.context.tokens import TOKENIZER, Counter
+from agent.context.tokens import TOKENIZER, Counter, TokenizerUnavailableError
 from agent.conversation import Conversation, Model
 from agent.events import Emit, Notice
 from agent.instructions.discovery import Place
@@ -26,12 +28,13 @@ from agent.permissions.workspace import Workspace
 from agent.processes import Spawner
 from agent.recorder import Recorder
 from agent.results import SpillFolder
+from agent.retry import RetryPolicy
 from agent.session import Session
 from agent.starting import Beginning, opening_payloads
 from agent.store import sessions
 from agent.store.base import NoStore, SessionStore
-from agent.tools.built_in import built_in_tools
 from agent.tools.base import ToolContext
+from agent.tools.built_in import built_in_tools
 from agent.transcript import Setting, Transcript
 from providers import registry
 from providers.base import ListedModel, Provider
@@ -45,9 +48,19 @@ from tui.startup import NoKeyError, SetupError, Startup, reachable
 class Opener:
     """Opens the sessions of one process; clients, tokenizer and price catalogue are shared between them."""
 
-    def __init__(self, startup: Startup) -> None:
+    def __init__(
+        self,
+        startup: Startup,
+        *,
+        counter: Counter | None = None,
+        clock: Callable[[], datetime] = datetime.now,
+        retry_policy: RetryPolicy | None = None,
+    ) -> None:
+        """`clock` says what day it is, for what the model is told."""
         self.startup = startup
-        self.counter = Counter()
+        self.counter = counter or Counter()
+        self._clock = clock
+        self._retry_policy = retry_policy or RetryPolicy()
         self._clients: dict[str, Provider] = {}
         self._catalogue: Catalogue | None = None
         self._listed: dict[str, ListedModel] = {}
@@ -80,9 +93,10 @@ class Opener:
 
     def load_beside(self) -> None:
         """Load what is heavy and not needed for a request: tokenizer and prices. Blocks; call it in a thread."""
-        self.counter.load()
         if self._catalogue is None:
             self._catalogue = load_catalogue()
+        with contextlib.suppress(TokenizerUnavailableError):
+            self.counter.load()
 
     async def listed_default(self, provider: str, model_id: str, patience_s: float) -> str | None:
         """PROVIDER/MODEL to use instead of the offline default, or None if the server offers that or lists nothing."""
@@ -114,15 +128,30 @@ class Opener:
     # ------------------------------------------------------------------ sessions
 
     def open(self, emit: Emit, approver: Approver | None, resume: Path | None = None, fork: bool = False) -> Session:
-        """A new session, or the one in the file `resume`, or a fork of it.
+        """A new session, or the one in the file `resume`, or a fork of it. Call it in the event loop of the session.
 
         Raises:
             SetupError: no model, or the session cannot be opened.
             SessionBusyError, SchemaError: the session file.
         """
+        store, transcript, loaded, session_id = self._store(emit, resume, fork)
+        try:
+            return self._session(emit, approver, store, transcript, loaded, session_id)
+        except BaseException:
+            store.close()
+            raise
+
+    def _session(
+        self,
+        emit: Emit,
+        approver: Approver | None,
+        store: SessionStore,
+        transcript: Transcript,
+        loaded: sessions.LoadedSession | None,
+        session_id: str,
+    ) -> Session:
         startup = self.startup
         config = startup.loaded.config
-        store, transcript, loaded, session_id = self._store(emit, resume, fork)
         name = self._session_model(transcript)
         model = self.choose_model(name)
         workspace, spawner = self._workspace(session_id), Spawner()
@@ -138,6 +167,7 @@ class Opener:
             tuple(tools.values()),
             startup.version,
             use_instructions=not startup.arguments.no_instructions,
+            clock=self._clock,
         )
         spills = SpillFolder(startup.paths.spills / session_id)
         conversation = Conversation(
@@ -151,6 +181,7 @@ class Opener:
             spills,
             max_cost_usd=startup.arguments.max_cost or config.limits.max_cost,
             queue=list(loaded.queue) if loaded is not None else [],
+            retry_policy=self._retry_policy,
         )
         conversation.calls = CallRunner(
             tools,
@@ -161,6 +192,8 @@ class Opener:
             emit,
         )
         conversation.take_past()
+        if unanswered := len(conversation.recorder.window.open_calls):
+            emit(_interrupted(unanswered))
         return Session(
             conversation,
             gate,
@@ -177,8 +210,12 @@ class Opener:
     def _store(
         self, emit: Emit, resume: Path | None, fork: bool
     ) -> tuple[SessionStore, Transcript, sessions.LoadedSession | None, str]:
+        loop = asyncio.get_running_loop()
+
         def complain(text: str) -> None:
-            emit(Notice("error", text, "Free some space or check the folder's permissions."))
+            notice = Notice("error", text, "Free some space or check the folder's permissions.")
+            with contextlib.suppress(RuntimeError):  # the writer's thread may outlive the loop
+                loop.call_soon_threadsafe(emit, notice)
 
         startup = self.startup
         if resume is None:
@@ -219,7 +256,7 @@ class Opener:
                 home=home,
             )
         except RuleError as error:
-            raise SetupError(str(error)) from None
+            raise SetupError(f"{error}\nRules are written as in --allowed-tools 'edit, bash(git log)'.") from None
         for text in (*(problem.text for problem in problems), *gate.problems):
             emit(Notice("warning", text, "`claw config show` says where it comes from."))
         return gate
@@ -229,6 +266,15 @@ class Opener:
         extra = [Path(d).expanduser().resolve() for d in startup.arguments.add_dirs]
         extra += [Path(d).expanduser().resolve() for d in startup.loaded.config.permissions.allowed_directories]
         return Workspace(startup.project, startup.cwd, tuple(extra), (startup.paths.spills / session_id,))
+
+
+def _interrupted(calls: int) -> Notice:
+    what = (
+        "1 call was interrupted; its effects are"
+        if calls == 1
+        else f"{calls} calls were interrupted; their effects are"
+    )
+    return Notice("warning", f"{what} unknown.", "The model is told so; check what they may have changed.")
 
 
 def _detail(facts: ModelFacts) -> str:

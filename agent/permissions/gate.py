@@ -56,6 +56,8 @@ class Refused(Struct, frozen=True):
     reason: str
     """For the model."""
     by: Literal["user", "mode", "rule", "print"]
+    why: str = ""
+    """For people: what the mode or the rule says, or the user's words."""
 
 
 class Refusal(Struct, frozen=True):
@@ -268,7 +270,7 @@ class Gate:
         self, call: ToolCall, access: Access, text: str, by: Literal["user", "mode", "rule", "print"], reason: str
     ) -> Refused:
         self.refusals.append(Refusal(call.id, call.name, access.title, reason, by))
-        return Refused(text, by)
+        return Refused(text, by, reason)
 
 
 def _refusal_text(decision: Decision) -> str:

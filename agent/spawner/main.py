@@ -44,6 +44,7 @@ def main(folder: str) -> None:
         drain(wakeup)
         _tend(supervisors)
     _remove(folder)
+    os._exit(0)
 
 
 def _tend(supervisors: set[int]) -> None:

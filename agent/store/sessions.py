@@ -96,7 +96,7 @@ def find(folder: Path, session_id: str) -> Path:
     exact = [path for path in hits if path.stem == session_id]
     if len(exact or hits) != 1:
         many = f"{len(hits)} sessions begin" if hits else "No session begins"
-        raise SessionNotFoundError(f"{many} with {session_id!r}. `claw sessions list` shows them.")
+        raise SessionNotFoundError(f"{many} with {session_id!r}.\n`claw sessions list` shows them.")
     return (exact or hits)[0]
 
 

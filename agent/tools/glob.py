@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from agent.permissions.path_text import show_name
 from agent.tools.base import Access, ToolContext, ToolOutput, load_description
+from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, depth_of, split_base
-from agent.tools.search import TIME_LIMIT_S, Query, find_rg, run_query
+from agent.tools.search import TIME_LIMIT_S, Place, Query, find_rg, run_query
 
 MAX_SHOWN = 200
 MAX_MATCHES = 50_000
@@ -42,8 +43,8 @@ class Glob:
         names = NameCollector(compile_glob(pattern), MAX_MATCHES)
         with context.workspace.folder(folder) as fd:
             query = Query("names", hidden=asks_for_hidden(pattern), max_depth=depth_of(pattern))
-            outcome = await run_query(query, fd, folder, self._rg, names.feed, self._time_limit_s)
-            newest = newest_first(names.found, fd)
+            outcome = await run_query(query, Place(folder, fd), self._rg, names.feed, self._time_limit_s)
+            newest = await newest_first(names.found, fd)
         notes = [outcome.problem] if outcome.problem else []
         if outcome.enough:
             notes.append(f"there are more than {MAX_MATCHES:,}")
@@ -70,7 +71,7 @@ class NameCollector:
         return True
 
 
-def newest_first(paths: list[str], folder_fd: int) -> list[str]:
+async def newest_first(paths: list[str], folder_fd: int) -> list[str]:
     """Sorted by time of change; what is gone meanwhile comes last."""
 
     def age(path: str) -> tuple[float, str]:
@@ -79,7 +80,7 @@ def newest_first(paths: list[str], folder_fd: int) -> list[str]:
         except OSError:
             return 0.0, path
 
-    return sorted(paths, key=age)
+    return await in_thread(lambda stop: sorted(paths, key=age))
 
 
 def where(context: ToolContext, folder: Path, path: str) -> str:

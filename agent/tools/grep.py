@@ -9,11 +9,21 @@ from msgspec import Meta, Struct
 
 from agent.files import describe_binary
 from agent.permissions.path_text import printable, show_name
+from agent.permissions.workspace import OpenedFile
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.details import TextDetails
 from agent.tools.glob import NameCollector, newest_first, where
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, name_globs
-from agent.tools.search import TIME_LIMIT_S, Outcome, Query, find_rg, run_query
+from agent.tools.search import (
+    MAX_FILE_BYTES,
+    MAX_NAMED_FILE_BYTES,
+    TIME_LIMIT_S,
+    Outcome,
+    Place,
+    Query,
+    find_rg,
+    run_query,
+)
 
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 2_000
@@ -49,29 +59,37 @@ class Grep:
         return Access("read", show_name(params.pattern) + where(context, real, params.path), (real,))
 
     async def run(self, params: GrepParams, context: ToolContext) -> ToolOutput:
-        real = context.workspace.resolve(params.path)
-        wanted, name_patterns, hidden = _wanted(params)
-        folder, target = (real, ".") if real.is_dir() else (real.parent, real.name)
-        if target != ".":
-            _check_text(context, real)
-            wanted, name_patterns = None, ()
+        workspace = context.workspace
+        real = workspace.resolve(params.path)
+        if real.is_dir():
+            with workspace.folder(real) as fd:
+                return await self._search(params, context, real, Place(real, fd), None)
+        with workspace.folder(real.parent) as fd, workspace.open_file(real) as opened:
+            _check_text(opened, workspace.display(real), MAX_NAMED_FILE_BYTES if self._rg else MAX_FILE_BYTES)
+            return await self._search(params, context, real, Place(real.parent, fd, opened.fd), real.name)
+
+    async def _search(
+        self, params: GrepParams, context: ToolContext, real: Path, place: Place, name: str | None
+    ) -> ToolOutput:
+        """`name`: the file to search; None: the folder."""
+        wanted, names, hidden = _wanted(params) if name is None else (None, (), False)
         query = Query(
             params.output,
             params.pattern,
-            target,
+            name is not None,
             hidden,
             min(params.context, MAX_CONTEXT),
             params.ignore_case,
-            name_patterns,
+            names,
         )
-        search = _Search(params, context, folder, real, wanted)
-        with context.workspace.folder(folder) as fd:
-            if params.output == "files":
-                names = NameCollector(wanted)
-                outcome = await run_query(query, fd, folder, self._rg, names.feed, self._time_limit_s)
-                return search.files(newest_first(names.found, fd), outcome)
-            records = _Records(wanted, min(params.limit, MAX_LIMIT), counting=params.output == "count")
-            outcome = await run_query(query, fd, folder, self._rg, records.feed, self._time_limit_s)
+        search = _Search(params, context, place.folder, real)
+        if params.output == "files":
+            files = NameCollector(wanted)
+            outcome = await run_query(query, place, self._rg, files.feed, self._time_limit_s)
+            found = await newest_first(files.found, place.folder_fd) if name is None else [name] * len(files.found)
+            return search.files(found, outcome)
+        records = _Records(wanted, min(params.limit, MAX_LIMIT), counting=params.output == "count", name=name)
+        outcome = await run_query(query, place, self._rg, records.feed, self._time_limit_s)
         return search.lines(records, outcome)
 
 
@@ -87,22 +105,23 @@ def _wanted(params: GrepParams) -> tuple[PathTest | None, tuple[str, ...], bool]
     return compile_glob(params.glob), name_globs(params.glob), asks_for_hidden(params.glob)
 
 
-def _check_text(context: ToolContext, real: Path) -> None:
-    with context.workspace.open_file(real) as opened:
-        head = os.pread(opened.fd, _SNIFFED_BYTES, 0)
-        if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-            kind = describe_binary(head, opened.stat.st_size)
-            raise ToolError(f"{context.workspace.display(real)} is {kind}; only text is searched.")
+def _check_text(opened: OpenedFile, shown: str, max_bytes: int) -> None:
+    head = os.pread(opened.fd, _SNIFFED_BYTES, 0)
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ToolError(f"{shown} is {describe_binary(head, opened.stat.st_size)}; only text is searched.")
+    if opened.stat.st_size > max_bytes:
+        size = f"{opened.stat.st_size:,} bytes, more than {max_bytes:,}"
+        raise ToolError(f"{shown} is too large ({size}). Search it with a command (grep, tail).")
 
 
 class _Records:
     """Takes matching lines or counts apart (format: see `run_query`) and keeps them by file, up to the limit."""
 
     _NOT_A_RECORD = re.compile(
-        rb"--\r?\n|\./[^\0\n]*: (?:binary file matches|WARNING: stopped searching binary file)[^\n]*\n"
+        rb"--\r?\n|(?:\./|<stdin>)[^\0\n]*: (?:binary file matches|WARNING: stopped searching binary file)[^\n]*\n"
     )
 
-    def __init__(self, wanted: PathTest | None, limit: int, *, counting: bool) -> None:
+    def __init__(self, wanted: PathTest | None, limit: int, *, counting: bool, name: str | None) -> None:
         self.by_file: dict[str, list[tuple[int, str, str]]] = {}
         """Line number, ":" (match) or "-" (context), and line; of a count the number, ":" and ""."""
         self.matches = 0
@@ -110,6 +129,7 @@ class _Records:
         self._wanted = wanted
         self._limit = limit
         self._counting = counting
+        self._name = name
         self._room = _MAX_BYTES
         self._buffer = b""
 
@@ -130,6 +150,7 @@ class _Records:
         return not self.full
 
     def _add(self, path: str, record: bytes) -> None:
+        path = self._name or path
         if self._wanted is not None and not self._wanted(path):
             return
         found = re.match(rb"(\d+)([:-]?)", record)
@@ -151,9 +172,7 @@ class _Records:
 class _Search:
     """Turns what was found into text."""
 
-    def __init__(
-        self, params: GrepParams, context: ToolContext, folder: Path, real: Path, wanted: PathTest | None
-    ) -> None:
+    def __init__(self, params: GrepParams, context: ToolContext, folder: Path, real: Path) -> None:
         self._params = params
         self._context = context
         self._folder = folder
@@ -193,6 +212,8 @@ class _Search:
 
     def _nothing(self, outcome: Outcome) -> ToolOutput:
         text = f"No match for {show_name(self._params.pattern)}{where(self._context, self._real, self._params.path)}."
+        if "\\n" in self._params.pattern:
+            text += r" Lines are searched one by one, so `\n` matches nothing."
         if self._real.is_dir():
             text += " Hidden, binary and git-ignored files were not searched."
         return self._output([text], [], outcome, "no match")

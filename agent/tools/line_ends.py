@@ -47,7 +47,8 @@ def adapt(view: PlainView, start: int, end: int, old: str, new: str) -> str:
     if "\r" not in view.text and view.plain[start:end] == old:
         return new
     if "\n" not in old and view.plain[start:end] == old:
-        return with_newlines(new, _end_near(view, start, end))
+        lines = new.split("\n")
+        return _join(view, start, end, lines, [_end_near(view, start, end)] * (len(lines) - 1))
     raw_lines, raw_ends = split_lines(view.slice(start, end))
     old_lines, new_lines = old.split("\n"), new.split("\n")
     near = _end_near(view, start, end)
@@ -60,7 +61,20 @@ def adapt(view: PlainView, start: int, end: int, old: str, new: str) -> str:
                 lines[place] = raw_lines[source]
             if place < len(ends) and 0 <= source < len(raw_ends):
                 ends[place] = raw_ends[source]
-    return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
+    return _join(view, start, end, lines, ends)
+
+
+def _join(view: PlainView, start: int, end: int, lines: list[str], ends: list[str]) -> str:
+    """Lines and their ends, where no CR and LF that are two line ends become one CRLF, not at the borders either."""
+    last = view.text[max(view.original(start) - 1, 0) : view.original(start)]
+    following = view.text[view.original(end) : view.original(end) + 1]
+    pieces: list[str] = []
+    for line, line_end in zip(lines, [*ends, ""], strict=True):
+        merges = line_end == "\n" and not line and last == "\r"
+        pieces += (line, "\r\n" if merges else line_end)
+        last = (line + line_end)[-1:] or last
+    joined = "".join(pieces)
+    return joined + "\n" if joined.endswith("\r") and following == "\n" else joined
 
 
 def _changes(old: list[str], new: list[str]) -> list[tuple[bool, int, int, int, int]]:

@@ -23,7 +23,9 @@ from agent.tools.base import ToolError
 TIME_LIMIT_S = 10.0
 MAX_COLUMNS = 500
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Larger files are not searched unless they are named."""
+"""Larger files are not searched unless they are named, and then only by ripgrep."""
+MAX_NAMED_FILE_BYTES = 512 * 1024 * 1024
+"""A search may hold a whole line in memory."""
 _CHUNK_BYTES = 64 * 1024
 _STDERR_BYTES = 8 * 1024
 _SYSTEM_PLACES = ("/usr/bin/rg", "/usr/local/bin/rg", "/opt/homebrew/bin/rg", "/opt/local/bin/rg")
@@ -41,16 +43,29 @@ class Query(Struct, frozen=True):
     """`names`: all files. The others: matching lines, files with a match, number of matching lines a file."""
     pattern: str = ""
     """A regular expression."""
-    target: str = "."
-    """"." or the name of one file."""
+    of_input: bool = False
+    """Search the child's input, an open file, instead of the folder."""
     hidden: bool = False
     context: int = 0
     ignore_case: bool = False
     name_globs: tuple[str, ...] = ()
     """Only files whose name matches one of these, of letters, `-_.*?`; (): all."""
-
     max_depth: int | None = None
     """1: only files of the folder itself; None: any depth."""
+
+
+class Place(Struct, frozen=True):
+    """Where the child starts: a folder opened without following links, and its input, nothing or an open file."""
+
+    folder: Path
+    folder_fd: int
+    input: int = asyncio.subprocess.DEVNULL
+
+    @property
+    def cwd(self) -> Path:
+        """The very folder that is open, where the system has a name for that."""
+        here = Path(f"/proc/self/fd/{self.folder_fd}")
+        return here if sys.platform.startswith("linux") and here.exists() else self.folder
 
 
 class Outcome(Struct, frozen=True):
@@ -68,24 +83,24 @@ def find_rg() -> Path | None:
 
 
 async def run_query(
-    query: Query, folder_fd: int, folder: Path, rg: Path | None, feed: Feed, time_limit_s: float
+    query: Query, place: Place, rg: Path | None, feed: Feed, time_limit_s: float = TIME_LIMIT_S
 ) -> Outcome:
     """Search and give `feed` the raw output in pieces, until it returns False (enough) or time is up.
 
     `names` and `files` give paths, each followed by NUL; `count` gives path, NUL, number, newline; `content` gives path,
-    NUL, line number, `:` (match) or `-` (context), line, newline, with `--` lines between groups. Paths begin with `./`.
+    NUL, line number, `:` (match) or `-` (context), line, newline, with `--` lines between groups. Paths begin with `./`; the
+    input's is `<stdin>`.
 
     Raises:
         ToolError: the pattern is not valid, or nothing can be run.
     """
-    here = Path(f"/proc/self/fd/{folder_fd}")
-    cwd = here if sys.platform.startswith("linux") and here.exists() else folder
     if rg is not None:
-        outcome = await _run(_rg_argv(rg, query), cwd, feed, query, time_limit_s)
+        outcome = await _run(_rg_argv(rg, query), query.pattern, place, feed, time_limit_s)
         if outcome is not None:
             return outcome
-    outcome = await _run(_python_argv(query), cwd, feed, query, time_limit_s)
-    assert outcome is not None
+    outcome = await _run(_python_argv(query), query.pattern, place, feed, time_limit_s)
+    if outcome is None:
+        raise ToolError("The search could not be started. Use a command (find, grep) instead.")
     return outcome
 
 
@@ -96,7 +111,7 @@ def _rg_argv(rg: Path, query: Query) -> list[str]:
         argv.append("--hidden")
     if query.max_depth is not None:
         argv.append(f"--max-depth={query.max_depth}")
-    if query.target == ".":
+    if not query.of_input:
         argv.append(f"--max-filesize={MAX_FILE_BYTES}")
     if query.name_globs:
         argv += [f"--type-add=wanted:{name}" for name in query.name_globs]
@@ -113,7 +128,7 @@ def _rg_argv(rg: Path, query: Query) -> list[str]:
         how += [f"--max-columns={MAX_COLUMNS}", "--max-columns-preview"]
     if query.mode != "names":
         how.append(f"--regexp={query.pattern}")
-    return [*argv, *how, "--", f"./{query.target}" if query.target != "." else "./"]
+    return [*argv, *how, "--", "-" if query.of_input else "./"]
 
 
 def _python_argv(query: Query) -> list[str]:
@@ -123,17 +138,17 @@ def _python_argv(query: Query) -> list[str]:
     return [sys.executable, "-I", "-X", "utf8", str(main), json.dumps(values)]
 
 
-async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query, time_limit_s: float) -> Outcome | None:
-    """None: this ripgrep is too old for our flags."""
+async def _run(argv: list[str], pattern: str, place: Place, feed: Feed, time_limit_s: float) -> Outcome | None:
+    """None: it cannot be run, or is a ripgrep too old for our flags."""
     kept = ("HOME", "XDG_CONFIG_HOME")  # where git's own list of ignored files is
     env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"} | {name: os.environ[name] for name in kept if name in os.environ}
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=cwd, env=env, start_new_session=True
+            *argv, stdin=place.input, stdout=pipe, stderr=pipe, cwd=place.cwd, env=env, start_new_session=True
         )
-    except (OSError, ValueError) as error:
-        raise ToolError(f"The search could not be started: {error}.") from None
+    except OSError:
+        return None
     assert process.stdout is not None and process.stderr is not None
     errors = asyncio.ensure_future(_read_start(process.stderr))
     outcome = Outcome()
@@ -149,13 +164,14 @@ async def _run(argv: list[str], cwd: Path, feed: Feed, query: Query, time_limit_
         outcome = Outcome(problem=f"the search was stopped after {time_limit_s:.0f} s")
     finally:
         await _end(process)
-    text = (await errors).decode("utf-8", "replace")
+        await errors
+    text = errors.result().decode("utf-8", "replace")
     if outcome != Outcome() or process.returncode in (0, 1):
         return outcome
     if _UNKNOWN_FLAG.search(text):
         return None
     if text.strip():
-        raise _pattern_error(query.pattern, text)
+        raise _pattern_error(pattern, text)
     return Outcome(problem="some files or folders could not be read")
 
 

@@ -33,12 +33,12 @@ def main() -> int:
         return 2
     found = False
     for path in _files(query):
-        shown = os.fsencode(f"./{path}") + b"\0"
+        shown = (os.fsencode(f"./{path}") if path else b"<stdin>") + b"\0"
         if query["mode"] == "names":
             found = True
             sys.stdout.buffer.write(shown)
             continue
-        lines = _text_lines(path, 1 << 62 if query["target"] != "." else query["max_file_bytes"])
+        lines = _text_lines(path, query["max_file_bytes"]) if path else _lines(sys.stdin.buffer.read())
         if lines is not None and (output := _search(lines, pattern, query, shown)):
             found = True
             sys.stdout.buffer.write(output)
@@ -48,8 +48,9 @@ def main() -> int:
 
 
 def _files(query: dict[str, Any]) -> Iterator[str]:
-    if query["target"] != ".":
-        yield query["target"]
+    """Paths; "" is the input."""
+    if query["of_input"]:
+        yield ""
         return
     wanted = re.compile("|".join(map(fnmatch.translate, query["name_globs"])))
     for path in _walk("", _outer_specs(), query["hidden"], query["max_depth"] or sys.maxsize):
@@ -118,9 +119,13 @@ def _text_lines(path: str, max_bytes: int) -> list[str] | None:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
             if os.fstat(file.fileno()).st_size > max_bytes:
                 return None
-            data = file.read()
+            return _lines(file.read())
     except OSError:
         return None
+
+
+def _lines(data: bytes) -> list[str] | None:
+    """None: binary."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data:

@@ -10,14 +10,15 @@ from msgspec import Struct
 
 _ERASE = r"\x1b\[[012]?K"
 _SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:[@-~]|\Z)"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]"  # any other escape
 )
 _IS_ERASE = re.compile(_ERASE)
 _STROKE = re.compile(rf"{_ERASE}|[\r\b]|[^\r\b\x1b]+|\x1b")
 _CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]")
-_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f�]")
+_NO_TEXT = re.compile(r"[\x01-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffd]|\x00(?=\x00)")
+"""A single NUL is a separator, as `find -print0` writes it."""
 _BINARY_FRACTION = 0.1
 _BINARY_MIN_CHARS = 64
 _TRIM_BYTES = 4096

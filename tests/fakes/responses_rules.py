@@ -128,8 +128,8 @@ def _input(items: Any) -> Iterator[Problem]:
             ids.add(item_id)
         if kind == "message":
             yield from _message(place, item)
-            if open_calls:
-                # The service waits for the end of the input; claw promises results right behind their calls.
+            if open_calls and item.get("role") != "assistant":
+                # The service waits for the end of the input; claw promises results right behind the reply that calls.
                 yield _unanswered(open_calls)
         elif kind == "function_call":
             yield from _call(place, item, seen)

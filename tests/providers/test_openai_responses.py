@@ -373,7 +373,7 @@ async def test_B8_a_call_cut_by_the_output_limit_stays_unfinished(
         "type": "function_call",
         "call_id": "call_1",
         "name": "bash",
-        "arguments": '{"comm',
+        "arguments": '{"command": "rm"}',
         "status": "incomplete",
     }
     closed = open_call().add("response.output_item.done", output_index=1, item=cut_item)
@@ -579,13 +579,29 @@ async def test_nobody_listens(provider: OpenAIResponses) -> None:
 @pytest.mark.parametrize("url", ["http://[::1", "localhost:8080", "ftp://localhost/v1"])
 async def test_an_address_that_is_none(url: str) -> None:
     provider = OpenAIResponses(ProviderConfig("odd", "responses", url, Secret("k")))
-    with pytest.raises(ConnectionFailedError):
+    with pytest.raises(ProviderError) as caught:
         await collect(provider)
+    assert url in caught.value.message
+    assert "base_url" in caught.value.message
+    assert not caught.value.retryable
     await provider.aclose()
 
 
-async def test_no_key_is_an_error_only_when_it_is_needed() -> None:
-    provider = OpenAIResponses(ProviderConfig("openai", "responses", "https://api.openai.com/v1"))
+async def test_a_key_that_no_header_can_hold() -> None:
+    provider = OpenAIResponses(ProviderConfig("openai", "responses", None, Secret("sk-a b\n")))
+    with pytest.raises(AuthenticationError):
+        await collect(provider)
+
+
+async def test_a_key_never_leaves_the_machine_unencrypted() -> None:
+    provider = OpenAIResponses(ProviderConfig("odd", "responses", "http://example.invalid/v1", Secret("k")))
+    with pytest.raises(ProviderError, match="unencrypted"):
+        await collect(provider)
+
+
+@pytest.mark.parametrize("url", [None, "https://api.openai.com/v1"])
+async def test_no_key_is_an_error_at_the_vendors_own_address(url: str | None) -> None:
+    provider = OpenAIResponses(ProviderConfig("openai", "responses", url))
     with pytest.raises(MissingKeyError) as caught:
         await collect(provider)
     assert "OPENAI_API_KEY" in caught.value.remedy

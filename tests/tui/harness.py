@@ -1,20 +1,31 @@
-"""Looking at the application as a user does: its rows as text, and waiting for what should appear on them."""
+"""Looking at the application as a user does: its rows as text, keys that are pressed, and waiting for what should appear.
+
+Textual's own pilot waits for an idle processor after each key, which on a busy machine takes most of a test's time.
+"""
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from textual import events
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from tests.tui.fake_session import Opener, launch
 from tui.app import ClawApp
 
-WAIT_S = 5.0
+WAIT_S = 8.0
+_CHARACTERS = {"enter": "\r", "tab": "\t", "space": " ", "backslash": "\\", "escape": "\x1b"}
+_NAMES = {" ": "space", "\\": "backslash"}
 
 
 def rows(app: ClawApp) -> list[str]:
-    """What is on the screen, all layers."""
+    """What is on the screen, all layers. Empty until the topmost screen is mounted and laid out: a look before that
+    would be remembered by its cache of styles."""
+    if not (app.screen.is_mounted and app.screen._compositor.size.area):
+        return []
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
@@ -22,40 +33,72 @@ def screen_text(app: ClawApp) -> str:
     return "\n".join(rows(app))
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     """Let the application run until the condition holds."""
 
     async def poll() -> None:
-        while not condition():
-            await pilot.pause()
+        while not condition():  # noqa: ASYNC110 - the condition is anything that can be seen
+            await asyncio.sleep(0.004)
 
     await asyncio.wait_for(poll(), WAIT_S)
 
 
+async def settle(app: ClawApp) -> None:
+    """Let everything that was posted be handled, and what followed from that, and be drawn."""
+    for _ in range(3):
+        for node in [app, *app.screen_stack, *app.screen.walk_children()]:
+            done = asyncio.Event()
+            if node.is_running and node.call_later(done.set):
+                await asyncio.wait_for(done.wait(), WAIT_S)
+
+
+def key_event(key: str) -> events.Key:
+    """The event of a key by its name or character."""
+    character = key if len(key) == 1 else _CHARACTERS.get(key)
+    if len(key) == 1 and not key.isalnum():
+        key = _NAMES.get(key) or unicodedata.name(key).lower().replace("-", "_").replace(" ", "_")
+    return events.Key(key, character)
+
+
+async def press(app: ClawApp, *keys: str) -> None:
+    """Press keys one after the other, each handled before the next."""
+    for key in keys:
+        app.post_message(key_event(key))
+        await settle(app)
+
+
+async def late_key(app: ClawApp, key: str, after_s: float = 10.0) -> None:
+    """A key that is pressed so late that no guard of a dialog can be meant by it."""
+    event = key_event(key)
+    event.time += after_s
+    (app.focused or app.screen).post_message(event)
+    await settle(app)
+
+
+async def type_in(app: ClawApp, text: str) -> None:
+    """Write into the focused field, all at once, and press Enter."""
+    app.post_message(events.Paste(text))
+    await settle(app)
+    await press(app, "enter")
+
+
+async def click(app: ClawApp, target: type[Widget] | None = None, offset: tuple[int, int] = (0, 0)) -> None:
+    await Pilot(app).click(target, offset=offset)
+
+
+async def resize(app: ClawApp, width: int, height: int) -> None:
+    await Pilot(app).resize_terminal(width, height)
+
+
 @asynccontextmanager
 async def running(
-    opener: Opener | None = None, size: tuple[int, int] = (80, 24), opened: bool = True, **changes: object
-) -> AsyncIterator[tuple[Pilot[None], ClawApp, Opener]]:
+    opener: Opener | None = None, size: tuple[int, int] = (80, 24), opened: bool = True, **changes: Any
+) -> AsyncIterator[tuple[ClawApp, Opener]]:
     """The application with a fake session, open unless the test holds the gate."""
     opener = opener if opener is not None else Opener()
     app = ClawApp(launch(opener, **changes))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size):
         if opened:
-            await until(pilot, lambda: app.current.session is not None)
-            await pilot.pause()
-        yield pilot, app, opener
-
-
-async def late_key(app: ClawApp, key: str, character: str | None = None, after_s: float = 10.0) -> None:
-    """A key that is pressed so late that no guard of a dialog can be meant by it."""
-    event = events.Key(key, character if character is not None else (key if len(key) == 1 else None))
-    event.time += after_s
-    target = app.focused or app.screen
-    target.post_message(event)
-
-
-async def type_in(pilot: Pilot[None], app: ClawApp, text: str) -> None:
-    """Write into the focused field, all at once, and press Enter."""
-    app.post_message(events.Paste(text))
-    await pilot.pause()
-    await pilot.press("enter")
+            await until(lambda: app.current.session is not None)
+            await settle(app)
+        yield app, opener

@@ -3,9 +3,6 @@ ignored until the dialog has been on the screen and quiet for a moment, clicks n
 the call itself is offered only when every row has been seen.
 """
 
-import time
-from collections.abc import Callable
-
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -15,26 +12,20 @@ from agent.permissions.approval import Allow, Answer, ApprovalRequest, Deny
 from tui.bridge import StrayKeys
 from tui.exact import request_rows
 from tui.sanitize import one_line
-from tui.screens.dialog import Dialog
+from tui.screens.dialog import GUARD_S, Dialog
 from tui.widgets.choices import Answerable, Choices
 from tui.widgets.pager import Pager
 
-GUARD_S = 0.3
-"""How long the dialog must have been on the screen, and no key been pressed, before a key answers."""
 FULL_ROWS = 16
 """From this height on each answer has a row of its own."""
-_FOCUS_GUARD_S = 0.3
 
 
 class ApprovalScreen(Dialog[Answer]):
     """Dismissed with the answer, or with None when the question was taken back."""
 
-    def __init__(self, request: ApprovalRequest, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, request: ApprovalRequest) -> None:
         super().__init__()
         self._request = request
-        self._clock = clock
-        self._open_from = float("inf")
-        """Key events older than this do not answer."""
         self._withdrawn = False
 
     def compose(self) -> ComposeResult:
@@ -62,22 +53,6 @@ class ApprovalScreen(Dialog[Answer]):
     def on_screen_resume(self) -> None:
         if self._withdrawn:
             self.finish(None)
-            return
-        self._open_from = float("inf")
-        self.call_after_refresh(self._drawn)
-
-    def _drawn(self) -> None:
-        self._open_from = self._clock() + GUARD_S
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the dialog has been on the screen."""
-        return self._open_from != float("inf")
-
-    @property
-    def opens_at_s(self) -> float:
-        """The time from which on a key answers."""
-        return self._open_from
 
     def withdraw(self) -> None:
         """The question is void: close as soon as the dialog is on top."""
@@ -91,8 +66,8 @@ class ApprovalScreen(Dialog[Answer]):
 
     def _refresh_answers(self) -> None:
         pager, choices = self.query_one(Pager), self.query_one(Choices)
-        far = "" if pager.all_seen else "PageDown through all of it first"
-        near = "" if pager.end_seen else "End shows the rest of it first"
+        far = "" if pager.all_seen else "PageDown first"
+        near = "" if pager.end_seen else "End first"
         answers = [Answerable("y", "Yes, once", "yes", near)]
         if (rule := self._request.rule) is not None:
             named = one_line(rule, 60)
@@ -106,8 +81,8 @@ class ApprovalScreen(Dialog[Answer]):
     # ------------------------------------------------------------------ keys
 
     def _focus_changed(self, focused: bool) -> None:
-        if focused:
-            self._open_from = max(self._open_from, self._clock() + _FOCUS_GUARD_S)
+        if focused and self.is_drawn:
+            self.guard()
 
     def on_key(self, event: events.Key) -> None:
         """Moving is free at once; everything that answers has to pass the guard."""
@@ -116,7 +91,7 @@ class ApprovalScreen(Dialog[Answer]):
             return
         event.stop()
         event.prevent_default()
-        too_early = event.time < self._open_from
+        too_early = event.time < self.opens_at_s
         if too_early and event.is_printable and event.character:
             self._wait_for_quiet(event.time)
             self.post_message(StrayKeys(event.character))
@@ -131,8 +106,8 @@ class ApprovalScreen(Dialog[Answer]):
         self.post_message(StrayKeys(event.text))
 
     def _wait_for_quiet(self, time_s: float) -> None:
-        if self._open_from != float("inf"):
-            self._open_from = max(self._open_from, time_s + GUARD_S)
+        if self.is_drawn:
+            self.opens_at_s = max(self.opens_at_s, time_s + GUARD_S)
 
     def _key_while_reasoning(self, event: events.Key) -> None:
         if event.key == "escape":
@@ -176,7 +151,7 @@ class ApprovalScreen(Dialog[Answer]):
                 pager.scroll_end(animate=False, x_axis=False)
             else:
                 self._move("pagedown")
-            self._open_from = self._clock() + GUARD_S
+            self.guard()
             return
         match answer.key:
             case "y":

@@ -1,7 +1,8 @@
-"""What the dialogs have in common: they lie over the main screen, Esc closes them without a result, and where the
-terminal is small they give up their frame.
+"""What the dialogs have in common: they lie over the main screen, Esc closes them without a result, where the terminal is
+small they give up their frame, and they know which keys are too early to be meant for them.
 """
 
+import time
 from typing import ClassVar, Generic, TypeVar
 
 from textual import events
@@ -14,6 +15,8 @@ Result = TypeVar("Result")
 
 SMALL_ROWS = 12
 SMALL_COLUMNS = 40
+GUARD_S = 0.3
+"""How long a dialog must have been on the screen before a key chooses something that cannot be taken back."""
 
 
 class Dialog(ModalScreen[Result], Generic[Result]):
@@ -21,11 +24,25 @@ class Dialog(ModalScreen[Result], Generic[Result]):
 
     AUTO_FOCUS = ""
     _finished = False
+    opens_at_s = float("inf")
+    """The time (of events) from which on a key may choose; infinite until the dialog was drawn."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", show=False),
         # The base screen moves the focus with these; in a dialog that would only lose it.
         Binding("tab,shift+tab", "ignore", show=False),
     ]
+
+    @property
+    def is_drawn(self) -> bool:
+        return self.opens_at_s != float("inf")
+
+    def on_screen_resume(self) -> None:
+        self.opens_at_s = float("inf")
+        self.call_after_refresh(self.guard)
+
+    def guard(self) -> None:
+        """From now on, and for a moment, no key chooses."""
+        self.opens_at_s = time.monotonic() + GUARD_S
 
     def finish(self, result: Result | None) -> None:
         """Close with a result, once: of two keys in a row the second finds the dialog closed already."""

@@ -1,6 +1,5 @@
 """The first screen where no model can be reached: what to set, and the demo one key away."""
 
-import time
 from typing import Literal
 
 from textual import events
@@ -14,8 +13,6 @@ from tui.screens.dialog import Dialog
 from tui.widgets.pager import Pager
 
 NoKeyChoice = Literal["demo", "quit"]
-GUARD_S = 0.3
-"""Keys typed before the screen could be read choose nothing."""
 
 
 def no_key_rows(missing: NoKey) -> list[Row]:
@@ -49,7 +46,6 @@ class NoKeyScreen(Dialog[NoKeyChoice]):
     def __init__(self, missing: NoKey) -> None:
         super().__init__()
         self._missing = missing
-        self._open_from = float("inf")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
@@ -60,18 +56,13 @@ class NoKeyScreen(Dialog[NoKeyChoice]):
         box.border_title = Content("No key yet")
         box.border_subtitle = Content("d demo · q quit")
 
-        self.call_after_refresh(self._drawn)
-
-    def _drawn(self) -> None:
-        self._open_from = time.monotonic() + GUARD_S
-
     def action_close(self) -> None:
         return
 
     def on_key(self, event: events.Key) -> None:
         pager = self.query_one(Pager)
         steps = {"up": -1, "down": 1, "pageup": -5, "pagedown": 5, "space": 5}
-        if event.time < self._open_from:
+        if event.time < self.opens_at_s:
             return
         if event.key == "d":
             self.finish("demo")

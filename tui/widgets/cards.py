@@ -84,7 +84,12 @@ class Card(Foldable):
             ended = "" if details.exit_code == 0 else f"exit {details.exit_code}"
         else:
             ended = {"timeout": "timed out", "signal": "killed", "cancelled": "interrupted"}[details.status]
+        # The note opens with how it ended, which the summary says already, or, if it did not end by itself, says better.
         note = one_line(details.note, 120)
+        if note.startswith("exit code"):
+            note = note.partition("; ")[2]
+        elif note and details.status != "exited":
+            ended = ""
         self.output = clean_output(details.output)
         self.summary = " · ".join(part for part in (ended, _duration(details.duration_ms), note) if part)
         failed = details.exit_code != 0

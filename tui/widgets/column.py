@@ -60,6 +60,11 @@ class Column:
         """Number of blocks, the tail included."""
         return len(self.blocks) + (self._tail is not None)
 
+    @property
+    def rendered_count(self) -> int:
+        """Number of blocks whose rows are kept at the moment."""
+        return len(self._cache)
+
     def set_tail(self, tail: Block | None) -> None:
         """The block behind all others that is still being written; it is given anew whenever it grew."""
         if tail is not None:

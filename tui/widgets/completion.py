@@ -5,12 +5,18 @@ the composer, which keeps the focus.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+from textual import events
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
-from textual.widgets import OptionList
-from textual.widgets.option_list import Option
+from textual.widget import Widget
 
-from tui.sanitize import one_line
+from tui.sanitize import one_line, shorten
+from tui.widgets.status import Piece
+
+MAX_ROWS = 10
+LABEL_CELLS = 28
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Choice:
     """Whether Enter sends it at once; Tab only ever inserts."""
 
 
-class CompletionList(OptionList, can_focus=False):
+class CompletionList(Widget):
     """Hidden while there is nothing to choose from."""
 
     class Clicked(Message):
@@ -34,8 +40,11 @@ class CompletionList(OptionList, can_focus=False):
             self.choice = choice
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, markup=False, compact=True)
+        super().__init__(id=id)
         self._choices: tuple[Choice, ...] = ()
+        self._index = 0
+        self._top = 0
+        """Index of the choice in the first row."""
 
     @property
     def is_open(self) -> bool:
@@ -43,8 +52,7 @@ class CompletionList(OptionList, can_focus=False):
 
     @property
     def chosen(self) -> Choice | None:
-        index = self.highlighted
-        return self._choices[index] if index is not None and index < len(self._choices) else None
+        return self._choices[self._index] if self._choices else None
 
     def show(self, choices: Sequence[Choice]) -> None:
         """Show these, the first one chosen; none hides the list."""
@@ -52,24 +60,48 @@ class CompletionList(OptionList, can_focus=False):
         if fresh == self._choices:
             return
         self._choices = fresh
+        self._index = self._top = 0
         self.set_class(bool(fresh), "-open")
-        width = max((len(choice.label) for choice in fresh), default=0)
-        self.set_options([Option(_line(choice, min(width, 28))) for choice in fresh])
-        self.highlighted = 0 if fresh else None
+        self.refresh(layout=True)
 
     def hide(self) -> None:
         self.show(())
 
     def move(self, step: int) -> None:
         """Choose the next (1) or previous (-1) line, round the ends."""
-        if self._choices and self.highlighted is not None:
-            self.highlighted = (self.highlighted + step) % len(self._choices)
+        if self._choices:
+            self._index = (self._index + step) % len(self._choices)
+            rows = max(1, self.size.height)
+            self._top = min(max(self._top, self._index - rows + 1), self._index)
+            self.refresh()
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return max((sum(cell_len(text) for text, _ in row) for row in self._rows(200)), default=0)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return min(len(self._choices), MAX_ROWS)
+
+    def render(self) -> Content:
+        rows = self._rows(self.size.width)[self._top : self._top + self.size.height]
+        return Content("\n").join(Content.assemble(*row) for row in rows)
+
+    def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Clicked(self._choices[event.option_index]))
+        if 0 <= self._top + event.y < len(self._choices):
+            self.post_message(self.Clicked(self._choices[self._top + event.y]))
+
+    def _rows(self, width: int) -> list[list[Piece]]:
+        cells = max((cell_len(choice.label) for choice in self._choices), default=0)
+        return [
+            completion_row(choice, index == self._index, min(cells, LABEL_CELLS), width)
+            for index, choice in enumerate(self._choices)
+        ]
 
 
-def _line(choice: Choice, width: int) -> Content:
+def completion_row(choice: Choice, chosen: bool, label_cells: int, width: int) -> list[Piece]:
+    """One line, at most `width` cells: a mark, the label, and the help behind a column of `label_cells`."""
     label = one_line(choice.label, 60)
-    return Content.assemble((label.ljust(width), "bold"), ("  " + one_line(choice.help, 100), "$claw-dim"))
+    label += " " * (label_cells - cell_len(label))
+    head = shorten(f"▸ {label}" if chosen else f"  {label}", width)
+    help_text = shorten(f"  {one_line(choice.help, 100)} ", width - cell_len(head))
+    return [(head, "bold $primary" if chosen else "$foreground"), (help_text, "$claw-dim")]

@@ -12,8 +12,8 @@ from agent.transcript import FileFact
 
 
 class Calls:
-    def __init__(self, root: Path, cwd: Path | None = None, **folders: tuple[Path, ...]) -> None:
-        self.workspace = Workspace(root, cwd or root, **folders)
+    def __init__(self, root: Path, cwd: Path | None = None) -> None:
+        self.workspace = Workspace(root, cwd or root)
         self.known: dict[str, FileFact] = {}
 
     def context(self) -> ToolContext:

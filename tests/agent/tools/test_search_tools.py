@@ -140,6 +140,10 @@ async def test_grep_of_a_named_file_looks_whatever_ignores_it(grep: Grep, calls:
     assert (await calls.run(grep, pattern="needle", path="a.log", output="count")).text == "a.log:1\n[1 in all]"
     assert (await calls.run(grep, pattern="needle", path="a.log", output="files")).text == "a.log"
     assert "binary file" in await calls.refused(grep, pattern="needle", path="bin")
+    with (root / "huge").open("wb") as file:
+        file.write(b"needle\n" * 2_000)
+        file.truncate(1 << 30)
+    assert "too large" in await calls.refused(grep, pattern="needle", path="huge")
     (root / "late").write_bytes(b"needle\n" * 2_000 + b"\0\n" + b"needle\n" * 10)
     text = (await calls.run(grep, pattern="needle", path="late", limit=5_000)).text
     assert "binary file matches" not in text
@@ -148,6 +152,7 @@ async def test_grep_of_a_named_file_looks_whatever_ignores_it(grep: Grep, calls:
 async def test_grep_of_nothing(grep: Grep, calls: Calls) -> None:
     assert "No match for nowhere in src. Hidden, binary" in (await calls.run(grep, pattern="nowhere", path="src")).text
     assert (await calls.run(grep, pattern="nowhere", path="a.py")).text == "No match for nowhere in a.py."
+    assert "one by one" in (await calls.run(grep, pattern=r"os\nneedle")).text
     assert "not exist" in await calls.refused(grep, pattern="x", path="none")
     assert "empty" in await calls.refused(grep, pattern="")
 
@@ -217,7 +222,11 @@ async def test_an_unfit_rg_gives_way_to_the_fallback(calls: Calls, tmp_path: Pat
     old.write_text("#!/bin/sh\necho \"error: Found argument '--no-config' which wasn't expected\" >&2\nexit 2\n")
     old.chmod(0o755)
     assert (await calls.run(Grep(old), pattern="needle", path="a.py")).text == "a.py\n2:needle = 1"
-    assert "could not be started" in await calls.refused(Grep(tmp_path / "none"), pattern="x")
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o755)
+    for program in (broken, tmp_path / "none"):
+        assert (await calls.run(Grep(program), pattern="needle", path="a.py")).text == "a.py\n2:needle = 1"
 
 
 async def test_T58_a_catastrophic_expression_is_stopped(

@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.tools.line_ends import PlainView, adapt
@@ -122,6 +122,7 @@ PIECES = st.lists(st.sampled_from(["a", "b", "  a", "ü", ""]), min_size=1, max_
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 
 
+@settings(max_examples=300)
 @given(PIECES, st.data())
 def test_G17_an_edit_changes_nothing_outside_and_reads_as_asked(lines: list[str], data: st.DataObject) -> None:
     ends = [data.draw(ENDS) for _ in lines]
@@ -134,5 +135,7 @@ def test_G17_an_edit_changes_nothing_outside_and_reads_as_asked(lines: list[str]
     assert PlainView(replaced).plain == new
     before, after = view.slice(0, start), view.slice(end, len(view.plain))
     assert before + view.slice(start, end) + after == text
-    if view.newline is not None and "\n" in view.plain:
+    if new:
+        assert PlainView(before + replaced + after).plain == view.plain[:start] + new + view.plain[end:]
+    if view.newline is not None and "\n" in view.plain:  # nothing foreign comes in
         assert set(replaced) & set("\r\n") <= set(view.newline)

@@ -22,8 +22,9 @@ def command(
     exit_code: int | None = 0,
     duration_ms: int = 400,
     status: Literal["exited", "signal", "timeout", "cancelled"] = "exited",
+    note: str = "",
 ) -> CommandDetails:
-    return CommandDetails("run", output, exit_code, duration_ms, status)
+    return CommandDetails("run", output, exit_code, duration_ms, status, note)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,8 @@ def command(
         (finished("edit", DiffDetails("a.py", DIFF, 2, 1, "white space")), " ● edit title · +2 −1 · white space ▸"),
         (finished("bash", command("ok")), " ● bash title · 0.4 s ▸"),
         (finished("bash", command("a\nbad end\n", 1, 61_000)), " ✗ bash title · exit 1 · 1 min 1 s ▸\n   └ bad end"),
+        (finished("bash", command("x", note="exit code 0; left y")), " ● bash title · 0.4 s · left y ▸"),
+        (finished("bash", command("", None, 900, "signal", "ended by KILL")), " ✗ bash title · 0.9 s · ended by KILL"),
         (finished("bash", command("", None, status="timeout")), " ✗ bash title · timed out · 0.4 s"),
         (
             finished("read", None, "\nNo such file: a.py\nmore", is_error=True),

@@ -50,7 +50,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 @given(texts, st.integers(8, 130))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_T61_each_row_is_exactly_as_wide_as_the_page(text: str, width: int) -> None:
     for strip in [*reply(text, width), *rows(blocks_of(text), width)]:
         assert strip.cell_length == width

@@ -37,7 +37,7 @@ def whole(text: str) -> list[Piece]:
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=60).map("\n".join), st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_pieces_are_the_same_however_the_text_arrives(text: str, data: st.DataObject) -> None:
     splitter, pieces, at = Splitter(), [], 0
     while at < len(text):

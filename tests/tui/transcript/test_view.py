@@ -3,7 +3,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from textual._wait import wait_for_idle
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -265,7 +264,7 @@ async def test_nothing_is_drawn_and_no_timer_waits_while_nothing_happens() -> No
 async def test_what_is_off_the_screen_is_not_rendered(app: Screen) -> None:
     app.view.load([AssistantItem(f"text **{n}**\n\n```py\nx = {n}\n```") for n in range(5000)])
     app.view.frame()
-    assert len(app.view.column._cache) < 30
+    assert 0 < app.view.column.rendered_count < 30
 
 
 @pytest.mark.parametrize("theme", ["claw-light", "ansi-dark", "nord"])
@@ -305,7 +304,7 @@ async def test_T66_a_storm_of_sizes_down_to_one_cell_and_back() -> None:
         await pilot.pause()
         before = screen(app.view)
         start = time.process_time()
-        sizes = [(1, 1), (20, 5), (400, 120), (2, 40), (7, 1), (8, 3), (200, 2), (41, 24), (39, 24)] * 4
+        sizes = [(1, 1), (20, 5), (400, 120), (2, 40), (7, 1), (8, 3), (200, 2), (41, 24), (39, 24)] * 2
         for size in [*sizes, (80, 24)]:
             await pilot.resize_terminal(*size)
             for row in app.view.render_lines(app.view.size.region):
@@ -436,14 +435,16 @@ async def test_a_click_copies_nothing() -> None:
         assert app.copied == []
 
 
-async def test_turns_of_the_wheel_add_up(app: Screen) -> None:
-    app.view.load(numbered(100))
-    app.view.frame()
-    for kind in (MouseScrollUp, MouseScrollUp, MouseScrollUp, MouseScrollUp, MouseScrollDown):
-        app.view.post_message(kind(app.view, 5, 5, 0, 0, 0, False, False, False))
-    await wait_for_idle(0)
-    assert screen(app.view).rstrip().endswith("message 94")
-    assert not app.view.following
+async def test_turns_of_the_wheel_add_up() -> None:
+    app = Screen()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.view.load(numbered(100))
+        app.view.frame()
+        for kind in (MouseScrollUp, MouseScrollUp, MouseScrollUp, MouseScrollUp, MouseScrollDown):
+            app.view.post_message(kind(app.view, 5, 5, 0, 0, 0, False, False, False))
+        await pilot.pause()
+        assert screen(app.view).rstrip().endswith("message 94")
+        assert not app.view.following
 
 
 async def test_the_scroll_bar_shows_and_moves_the_place() -> None:

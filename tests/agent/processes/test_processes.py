@@ -5,41 +5,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from agent.processes import CommandNotStartedError, RunOutcome, Spawner, SpawnerError
-from tests.agent.process_marks import children_of, marked, new_mark, wait_until_gone, wait_until_there
+from agent.processes import CommandNotStartedError, Spawner, SpawnerError
+from tests.agent.processes.marks import children_of, comes_true, marked, new_mark, runs
+from tests.agent.processes.running import Run, command_line, linux_only, whole
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only process groups can be followed")
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-async def spawner() -> AsyncIterator[Spawner]:
-    spawner = Spawner()
-    yield spawner
-    await spawner.aclose()
-
-
-@pytest.fixture
-def run(spawner: Spawner, tmp_path: Path) -> Callable[..., "asyncio.Future[RunOutcome]"]:
-    def start(
-        command: str, timeout_s: float = 20, on_output: Callable[[str], None] | None = None
-    ) -> "asyncio.Future[RunOutcome]":
-        argv = ["/bin/bash", "--noprofile", "--norc", "-c", command]
-        return asyncio.ensure_future(spawner.run(argv, cwd=tmp_path, timeout_s=timeout_s, on_output=on_output))
-
-    return start
-
-
-Run = Callable[..., "asyncio.Future[RunOutcome]"]
-
-
-def whole(outcome: RunOutcome) -> bytes:
-    return outcome.head + outcome.tail
+ROOT = Path(__file__).parents[3]
 
 
 async def test_a_command_says_what_it_did(run: Run, tmp_path: Path) -> None:
@@ -157,7 +131,7 @@ async def test_T67_G6_cancelling_ends_the_tree_and_the_next_command_runs(run: Ru
     mark = new_mark()
     said: list[str] = []
     running = run(f"echo part; setsid sleep {mark} & (sleep {mark} &); sleep {mark}", on_output=said.append)
-    await wait_until_there(mark, 3)
+    assert await comes_true(lambda: len(marked(mark)) == 3)
     started = time.monotonic()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -171,14 +145,14 @@ async def test_T67_G6_cancelling_ends_the_tree_and_the_next_command_runs(run: Ru
 async def test_a_second_cancellation_kills_at_once(run: Run) -> None:
     mark = new_mark()
     running = run(f"trap '' TERM; while :; do sleep {mark}; done")
-    await wait_until_there(mark)
+    assert await comes_true(lambda: bool(marked(mark)))
     started = time.monotonic()
     running.cancel()
     await asyncio.wait({running}, timeout=0.1)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await wait_until_gone(mark, 1) == []
+    assert await comes_true(lambda: not marked(mark), 1)
     assert time.monotonic() - started < 1.5
 
 
@@ -202,132 +176,7 @@ async def test_an_error_in_the_reader_ends_the_command(run: Run) -> None:
 
     with pytest.raises(ValueError, match="part"):
         await run(f"echo part; sleep {mark}", on_output=fails)
-    assert await wait_until_gone(mark, 2) == []
-
-
-# ------------------------------------------------------------------ output
-
-
-@pytest.mark.parametrize(
-    ("command", "total", "missing"),
-    [
-        ("head -c 131072 /dev/zero", 131_072, None),
-        ("head -c 131073 /dev/zero", 131_073, 0),
-        ("seq 1 300000", 1_988_895, 0),
-        ("yes | head -c 100M", 104_857_600, 37_748_864),
-        ("head -c 50M /dev/zero | tr '\\0' x", 52_428_800, 0),
-        ("head -c 300M /dev/zero >&2", 314_572_800, 247_464_064),
-    ],
-)
-async def test_T69_B23_output_is_kept_whole_up_to_64_MiB(
-    run: Run, command: str, total: int, missing: int | None
-) -> None:
-    outcome = await run(command)
-    assert (outcome.exit_code, outcome.total_bytes) == (0, total)
-    if missing is None:
-        assert outcome.spill_file is None and len(whole(outcome)) == total
-        return
-    assert (len(outcome.head), len(outcome.tail)) == (65_536, 65_536)
-    assert outcome.spill_file is not None and outcome.spill_missing_bytes == missing
-    size = outcome.spill_file.stat().st_size
-    assert size == total if missing == 0 else total - missing < size <= 64 * 1024 * 1024
-    assert outcome.spill_file.stat().st_mode & 0o777 == 0o600
-    assert outcome.spill_file.parent.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in outcome.spill_file.parent.iterdir()] == [outcome.spill_file.name]
-    with outcome.spill_file.open("rb") as file:
-        assert file.read(len(outcome.head)) == outcome.head
-        file.seek(-len(outcome.tail), os.SEEK_END)
-        assert file.read() == outcome.tail
-
-
-async def test_the_marker_of_a_capped_spill_stands_between_its_halves(run: Run) -> None:
-    outcome = await run("seq -f %09.0f 1 8000000")
-    assert outcome.spill_file is not None
-    lines = outcome.spill_file.read_bytes().split(b"\n")
-    marker = next(line for line in lines if line.startswith(b"[..."))
-    assert marker == b"[... %d bytes are missing here ...]" % outcome.spill_missing_bytes
-    kept = sum(len(line) + 1 for line in lines) - 1 - len(marker) - 2
-    assert kept == 80_000_000 - outcome.spill_missing_bytes
-    numbers = [int(line) for line in lines if len(line) == 9]
-    assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (1, 8_000_000)
-
-
-@linux_only
-async def test_T69_G8_a_flood_costs_little_memory_and_no_time_of_the_event_loop(run: Run, spawner: Spawner) -> None:
-    await spawner.start()
-    base = rss(os.getpid())
-    peaks = [0, 0]
-    pieces: list[tuple[float, int]] = []
-
-    def watch(text: str) -> None:
-        pieces.append((time.monotonic(), len(text)))
-        peaks[0] = max(peaks[0], rss(os.getpid()))
-        peaks[1] = max([peaks[1], *(rss(pid) for pid in children_of(spawner.pid or 0))])
-
-    lags: list[float] = []
-    running = run("yes", timeout_s=1.5, on_output=watch)
-    while not running.done():
-        before = time.monotonic()
-        await asyncio.sleep(0.005)
-        lags.append(time.monotonic() - before - 0.005)
-    outcome = await running
-    assert outcome.status == "timeout" and outcome.total_bytes > 10_000_000
-    assert peaks[0] - base < 16_000_000 and peaks[1] < 32_000_000
-    assert sorted(lags)[int(len(lags) * 0.99) - 1] < 0.1
-    assert 2 <= len(pieces) <= 40 and max(size for _, size in pieces) < 10_000
-
-
-def rss(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
-
-
-async def test_live_output_comes_as_it_is_written(run: Run) -> None:
-    said: list[str] = []
-    arrived = asyncio.Event()
-
-    def note(text: str) -> None:
-        said.append(text)
-        arrived.set()
-
-    running = run("echo one; read -t 10 < <(sleep 0.3); echo two", on_output=note)
-    await asyncio.wait_for(arrived.wait(), 5)
-    assert said == ["one\n"] and not running.done()
-    await running
-    assert "".join(said) == "one\ntwo\n"
-
-
-async def test_T74_characters_are_put_together_across_pieces(run: Run) -> None:
-    said: list[str] = []
-    await run(r"printf '\xe2\x82'; sleep 0.15; printf '\xac\xff|\xf0\x9f'", on_output=said.append)
-    assert "".join(said) == "€\ufffd|\ufffd"
-
-
-@linux_only
-async def test_T70_a_full_pipe_is_no_trap(run: Run) -> None:
-    started = time.monotonic()
-    outcome = await run("yes & sleep 0.05; kill -9 $!; kill -9 $$")
-    assert (outcome.status, outcome.signal) == ("signal", signal.SIGKILL)
-    assert time.monotonic() - started < 2
-
-
-async def test_a_full_disk_costs_the_spill_and_not_the_command(spawner: Spawner, tmp_path: Path) -> None:
-    script = 'ulimit -f 40000 2>/dev/null; exec "$0" "$@"'
-    del script
-    await spawner.run(["true"], cwd=tmp_path, timeout_s=5)
-    folder = next(Path(argument.decode()) for argument in command_line(spawner.pid) if b"/claw-" in argument)
-    # A name that is taken makes the spill impossible, as a full disk would.
-    (folder / "output-2").mkdir()
-    outcome = await spawner.run(["head", "-c", "1000000", "/dev/zero"], cwd=tmp_path, timeout_s=5)
-    assert (outcome.exit_code, outcome.spill_file) == (0, None)
-    assert outcome.spill_missing_bytes == 1_000_000 - 131_072
-    (folder / "output-2").rmdir()
-
-
-def command_line(pid: int | None) -> list[bytes]:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    assert await comes_true(lambda: not marked(mark), 2)
 
 
 # ------------------------------------------------------------------ not started, killed, closed
@@ -368,7 +217,7 @@ async def test_a_command_that_kills_its_supervisor_gains_nothing(run: Run, murde
     mark = new_mark()
     with pytest.raises(SpawnerError, match="killed"):
         await run(f"sleep {mark} & {murder}; sleep {mark}")
-    assert await wait_until_gone(mark, 2) == []
+    assert await comes_true(lambda: not marked(mark), 2)
     assert whole(await run("echo again")) == b"again\n"
 
 
@@ -376,7 +225,7 @@ async def test_closing_ends_running_commands_and_cleans_up(tmp_path: Path) -> No
     mark = new_mark()
     spawner = Spawner()
     running = asyncio.ensure_future(spawner.run(["sleep", mark], cwd=tmp_path, timeout_s=60))
-    await wait_until_there(mark)
+    assert await comes_true(lambda: bool(marked(mark)))
     pid, folder = spawner.pid, Path(command_line(spawner.pid)[-2].decode())
     assert folder.is_dir()
     await spawner.aclose()
@@ -399,6 +248,10 @@ asyncio.run(main())
 """
 
 
+def start_claw(command: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", CLAW, command], cwd=ROOT, stdout=subprocess.PIPE)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 @linux_only
 async def test_T41_nothing_survives_the_end_of_claw(number: int) -> None:
@@ -406,21 +259,18 @@ async def test_T41_nothing_survives_the_end_of_claw(number: int) -> None:
     command = (
         f"setsid sleep {mark} & nohup sleep {mark} & (trap '' TERM; setsid sleep {mark} &) ; echo ready; sleep {mark}"
     )
-    claw = subprocess.Popen([sys.executable, "-c", CLAW, command], cwd=ROOT, stdout=subprocess.PIPE)
+    claw = start_claw(command)
     try:
         assert claw.stdout is not None
         while b"ready" not in claw.stdout.readline():
             pass
-        await wait_until_there(mark, 4)
+        assert await comes_true(lambda: len(marked(mark)) == 4)
         spawners = children_of(claw.pid)
         folder = Path(command_line(spawners[0])[-2].decode())
         claw.send_signal(number)
         claw.wait(5)
-        assert await wait_until_gone(mark, 1) == []
-        deadline = time.monotonic() + 2
-        while (Path(f"/proc/{spawners[0]}").exists() or folder.exists()) and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
-        assert not Path(f"/proc/{spawners[0]}").exists() and not folder.exists()
+        assert await comes_true(lambda: not marked(mark), 1)
+        assert await comes_true(lambda: not runs(spawners[0]) and not folder.exists(), 2)
     finally:
         claw.kill()
         claw.wait()
@@ -434,12 +284,13 @@ async def test_T75_many_commands_leave_no_zombie_descriptor_or_thread(run: Run, 
 
     def counts() -> tuple[int, int, list[int], int]:
         return (
-            len(os.listdir("/proc/self/fd")),
+            len(list(Path("/proc/self/fd").iterdir())),
             threading.active_count(),
             children_of(spawner.pid or 0),
-            len(os.listdir(f"/proc/{spawner.pid}/fd")),
+            len(list(Path(f"/proc/{spawner.pid}/fd").iterdir())),
         )
 
+    assert await comes_true(lambda: counts()[2] == [])
     before = counts()
     for number in range(200):
         running = run("true" if number % 4 else "sleep 5")
@@ -448,19 +299,13 @@ async def test_T75_many_commands_leave_no_zombie_descriptor_or_thread(run: Run, 
             running.cancel()
         await asyncio.wait({running})
         assert running.cancelled() == (number % 4 == 0)
-    deadline = time.monotonic() + 2
-    while counts() != before and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    if counts()[2]:
-        print([(p, open(f'/proc/{p}/status').read()[:600], open(f'/proc/{p}/wchan').read(), os.listdir(f'/proc/{p}/fd'), [os.readlink(f'/proc/{p}/fd/{x}') for x in os.listdir(f'/proc/{p}/fd')], os.popen(f'cat /proc/{p}/stack').read(), children_of(p)) for p in counts()[2]])
-    assert counts() == before
-    assert before[2] == [] and children_of(os.getpid()).count(spawner.pid or 0) == 1
+    assert await comes_true(lambda: counts() == before, 5), (before, counts())
 
 
 async def test_commands_side_by_side_do_not_touch_each_other(run: Run) -> None:
     mark = new_mark()
     long = run(f"sleep {mark}", timeout_s=30)
-    await wait_until_there(mark)
+    assert await comes_true(lambda: bool(marked(mark)))
     outcomes = await asyncio.gather(*(run(f"echo {number}; sleep 0.05 & echo {number}") for number in range(8)))
     assert [whole(outcome) for outcome in outcomes] == [b"%d\n%d\n" % (number, number) for number in range(8)]
     assert len(marked(mark)) == 1

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _numbers = itertools.count(1)
@@ -28,19 +29,14 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-async def wait_until_gone(mark: str, patience_s: float) -> list[int]:
-    """The marked processes that are left after waiting."""
+async def comes_true(condition: Callable[[], bool], patience_s: float = 10.0) -> bool:
+    """Whether the condition holds before the patience ends."""
     deadline = time.monotonic() + patience_s
-    while (left := marked(mark)) and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
-    return left
-
-
-async def wait_until_there(mark: str, count: int = 1, patience_s: float = 10.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while len(marked(mark)) < count:
-        assert time.monotonic() < deadline, f"{marked(mark)} of {count}"
-        await asyncio.sleep(0.01)
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.01)  # other processes set no event
+    return True
 
 
 def children_of(pid: int) -> list[int]:
@@ -55,3 +51,11 @@ def children_of(pid: int) -> list[int]:
             if int(fields[1]) == pid:
                 found.append(int(folder.name))
     return found
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process, other than a zombie that its parent has not looked at."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
