@@ -37,6 +37,7 @@ async def play(theme: str) -> str:
         )
         app = ClawApp(launch)
         async with app.run_test(size=SIZE) as pilot:
+            await pilot.pause(1.0)
             app.query_one(TextArea).insert("sum(2, 3) returns 23 and should return 5. Keep the public interface.")
             await pilot.press("enter")
             await dialog(app, pilot)
@@ -50,8 +51,12 @@ async def play(theme: str) -> str:
 async def dialog(app: ClawApp, pilot: Pilot[None]) -> None:
     """Wait for a permission dialog and until it takes keys."""
     await pilot.pause(0.5)
-    while not app.screen.is_modal:
+    for _ in range(300):
+        if app.screen.is_modal:
+            break
         await pilot.pause(0.1)
+    else:
+        raise TimeoutError(f"no dialog appeared: {app.screen}")
     await pilot.pause(0.6)
 
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 
 from tui import tuning
 from tui.branch import branch_of
@@ -73,9 +72,10 @@ class ClawApp(App[None]):
         self._status = StatusLine(id="status")
         self._presenter = Presenter(self._pane.view, self._status, self._working, self._queue, self._refresh_branch)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._shown_feed = self.current.feed
+        self._folder = launch.cwd
         self._key_at = 0.0
         self._ctrl_c_at = float("-inf")
-        self._hint_timer: Timer | None = None
         self._leaving: asyncio.Task[None] | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -89,11 +89,10 @@ class ClawApp(App[None]):
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
-        folder = short_folder(self.launch.cwd)
-        self._status.facts = StatusFacts(self.launch.model, self.launch.mode, cwd=folder)
-        self._pane.view.add_notice("info", welcome_text(self.launch, self.launch.model))
-        for notice in self.launch.notices:
-            self._presenter.show(notice)
+        launch = self.launch
+        self._status.facts = StatusFacts(launch.model, launch.mode, cwd=short_folder(launch.cwd))
+        self._pane.view.add_notice("info", welcome_text(launch.version, launch.cwd, launch.model))
+        self._presenter.show_all(launch.notices)
         # Coming back from Ctrl+Z, Textual enters the screen again and draws nothing by itself.
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.call_after_refresh(self._after_first_frame)
@@ -156,11 +155,7 @@ class ClawApp(App[None]):
         self._composer.insert_text(message.text)
 
     def action_press_ctrl_c(self) -> None:
-        if len(self.screen_stack) > 1:
-            if self.overlays.close_top():
-                self.current.interrupt()
-            return None
-        if self._copy_selection():
+        if self.overlays.close_top() or self._copy_selection():
             return None
         now = time.monotonic()
         if now - self._ctrl_c_at <= AGAIN_S:
@@ -168,24 +163,16 @@ class ClawApp(App[None]):
         self._ctrl_c_at = now
         if not self._composer.is_blank:
             self._composer.discard()
-            self._hint("Cleared; Up brings it back. Ctrl+C again leaves.")
-        elif self.current.interrupt():
-            self._hint("Interrupted. Ctrl+C again leaves.")
+            said = "Cleared; Up brings it back. "
         else:
-            self._hint("Ctrl+C again leaves.")
-        return None
+            said = "Interrupted. " if self.current.interrupt() else ""
+        return self._working.hint(f"{said}Ctrl+C again leaves.", AGAIN_S)
 
     def _copy_selection(self) -> bool:
         if text := self._composer.selected_text:
             self.copy_to_clipboard(text)
             return True
         return self._pane.view.copy_selection()
-
-    def _hint(self, text: str) -> None:
-        self._working.hint(text)
-        if self._hint_timer is not None:
-            self._hint_timer.stop()
-        self._hint_timer = self.set_timer(AGAIN_S, lambda: self._working.hint(""))
 
     def action_cycle_mode(self) -> None:
         self.current.cycle_mode()
@@ -214,7 +201,7 @@ class ClawApp(App[None]):
         await super().on_event(event)
 
     def on_events_arrived(self, message: EventsArrived) -> None:
-        if message.feed is not self.current.feed:
+        if message.feed is not self._shown_feed:
             return
         if self._loop is not None and time.monotonic() - self._key_at < KEYS_FIRST_S:
             self._loop.call_later(KEYS_FIRST_S, self.post_message, EventsArrived(message.feed))
@@ -222,22 +209,23 @@ class ClawApp(App[None]):
         self._presenter.show_all(message.feed.take())
 
     def on_session_opened(self, message: SessionOpened) -> None:
-        past = list(message.session.replay())
+        session = message.session
+        self._shown_feed, self._folder = self.current.feed, session.cwd
+        past = list(session.replay())
         if past or message.target.kind != "start":
             self._presenter.reset()
-            name = f"{message.session.provider_name}/{message.session.model}"
-            self._pane.view.add_notice("info", welcome_text(self.launch, name))
-        self._presenter.show_all(past)
-        for fact in (self.current.settings(), self.current.gauge()):
-            if fact is not None:
-                self._presenter.show(fact)
-        self._presenter.show_all(self.current.feed.take())
+            name = f"{session.provider_name}/{session.model}"
+            self._pane.view.add_notice("info", welcome_text(self.launch.version, session.cwd, name))
+        self._status.facts = replace(self._status.facts, cwd=short_folder(session.cwd))
+        self._refresh_branch()
+        self._presenter.show_all([*past, *self.current.facts()])
+        self._presenter.show_all(self._shown_feed.take())
 
     def on_approval_wanted(self, message: ApprovalWanted) -> None:
         self.overlays.ask(message)
 
     def _refresh_branch(self) -> None:
-        self._status.facts = replace(self._status.facts, branch=branch_of(self.launch.cwd))
+        self._status.facts = replace(self._status.facts, branch=branch_of(self._folder))
 
 
 def run_app(launch: Launch) -> int:

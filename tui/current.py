@@ -10,7 +10,7 @@ from typing import Literal
 
 from textual.message import Message
 
-from agent.events import GaugeChanged, Notice, QueueChanged, SettingChanged
+from agent.events import Event, Notice, QueueChanged, SettingChanged
 from tui.bridge import MODES, EventFeed, Launch, Mode, SessionControls, Target, make_approver
 
 CLOSE_TIMEOUT_S = 0.5
@@ -34,6 +34,8 @@ class CurrentSession:
         self._post = post
         self._feed = EventFeed(post)
         self._session: SessionControls | None = None
+        self._target = launch.target
+        """What was last asked for; another try opens the same."""
         self._waiting: list[str] = []
         """Sent before a session was open, or while it could take no message."""
         self._opening: asyncio.Task[None] | None = None
@@ -58,6 +60,7 @@ class CurrentSession:
     def open(self, target: Target) -> None:
         """Open a session beside whatever runs; the one before it is closed only when the new one stands."""
         if self._opening is None or self._opening.done():
+            self._target = target
             self._opening = asyncio.create_task(self._open(target), name="open session")
 
     async def _open(self, target: Target) -> None:
@@ -69,19 +72,19 @@ class CurrentSession:
         except Exception as error:
             retry = "" if self._session is not None else "Enter tries again."
             return self.notice("error", f"The session could not be opened: {_said(error)}", retry)
-        await self._leave_session()
+        old, self._session = self._session, None
+        self._feed.close()
+        if old is not None:
+            await self._stop_work(old)
         self._feed, self._session = feed, session
+        if old is not None:
+            await self._close(old)
         self._post(SessionOpened(session, target))
         if self._waiting:
             self._send_waiting()
         return None
 
-    async def _leave_session(self) -> None:
-        self._feed.close()
-        session, self._session = self._session, None
-        if session is None:
-            return
-        await self._stop_work(session)
+    async def _close(self, session: SessionControls) -> None:
         try:
             await asyncio.wait_for(session.close(), CLOSE_TIMEOUT_S)
         except Exception as error:
@@ -104,7 +107,11 @@ class CurrentSession:
         if self._opening is not None and not self._opening.done():
             self._opening.cancel()
             await asyncio.wait({self._opening}, timeout=CLOSE_TIMEOUT_S)
-        await self._leave_session()
+        session, self._session = self._session, None
+        self._feed.close()
+        if session is not None:
+            await self._stop_work(session)
+            await self._close(session)
 
     # ------------------------------------------------------------------ messages
 
@@ -114,7 +121,7 @@ class CurrentSession:
         if session is None:
             self._wait_with(text)
             if self._launch.missing_key is None or self._opening is not None:
-                self.open(self._launch.target)
+                self.open(self._target)
             return False
         if session.running:
             self._attempt(lambda: session.steer(text))
@@ -205,14 +212,12 @@ class CurrentSession:
         """Say something in the transcript, in order with what the session emits."""
         self._feed.emit(Notice(level, text, remedy))
 
-    def settings(self) -> SettingChanged | None:
-        """What the session starts with, as the event that a change would be."""
+    def facts(self) -> list[Event]:
+        """What the session stands at, as the events that a change would be."""
         if (session := self._session) is None:
-            return None
-        return SettingChanged(session.provider_name, session.model, session.mode, session.effort, 0)
-
-    def gauge(self) -> GaugeChanged | None:
-        return self._session.gauge() if self._session is not None else None
+            return []
+        setting = SettingChanged(session.provider_name, session.model, session.mode, session.effort, 0)
+        return [setting, session.gauge()]
 
     # ------------------------------------------------------------------ inside
 

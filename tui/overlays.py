@@ -79,13 +79,17 @@ class Overlays:
         self._app.push_screen(screen, answered)
 
     def close_top(self) -> bool:
-        """Close the topmost screen without a result (Ctrl+C). True if that was a question, which ends with the turn."""
+        """Ctrl+C: close the topmost screen without a result. A question goes with its turn, if one runs.
+
+        Returns:
+            False if no screen was open.
+        """
         from tui.screens.approval import ApprovalScreen
         from tui.screens.dialog import Dialog
 
         top = self._app.screen
-        if isinstance(top, ApprovalScreen):
-            return True
-        if isinstance(top, Dialog):
-            top.action_close()
-        return False
+        if not isinstance(top, Dialog):
+            return False
+        if not (isinstance(top, ApprovalScreen) and self._current.interrupt()):
+            top.finish(None)
+        return True

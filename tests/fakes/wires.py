@@ -4,13 +4,13 @@ What a test says is in claw's own words (`Usage`, tool names); what the server s
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from providers.types import Usage
-from tests.fakes.anthropic_wire import MessageStream
+from tests.fakes.anthropic_wire import MESSAGES, MessageStream
 from tests.fakes.model_server import Chunk, End, ModelServer, RecordedRequest, Reply
-from tests.fakes.responses_wire import ResponseStream
+from tests.fakes.responses_wire import RESPONSES, ResponseStream
 
 Tool = tuple[str, Any] | tuple[str, Any, str]
 """(name, arguments[, call id])"""
@@ -49,6 +49,10 @@ class Wire(Protocol):
         self, text: str = "", tool: Tool | None = None, calls: Sequence[Tool] = (), end: End = "stall"
     ) -> None:
         """Queue an answer that falls silent, or is cut off, behind whole `calls`, `text` and half of `tool`."""
+        ...
+
+    def otherwise(self, answer: Callable[[Any], str]) -> None:
+        """What answers a request, by its body, when nothing is queued."""
         ...
 
     def silence(self) -> None:
@@ -149,6 +153,15 @@ class AnthropicSide(_Base):
             stream.tool(tool[0], tool[1], tool[2] if len(tool) > 2 else None, close=False)
         self._wire.stream(stream, end)
 
+    def otherwise(self, answer: Callable[[Any], str]) -> None:
+        def script(request: RecordedRequest) -> Reply:
+            text = answer(request.json)
+            return (
+                MessageStream(self.model, _anthropic_usage(_counted(request, text))).text(text).stop().reply_at_once()
+            )
+
+        self.server.always(MESSAGES, script)
+
     def silence(self) -> None:
         self._wire.script(Reply(never_answer=True))
 
@@ -226,6 +239,14 @@ class ResponsesSide(_Base):
         if tool is not None:
             stream.tool(tool[0], tool[1], tool[2] if len(tool) > 2 else None, close=False)
         self._wire.stream(stream, end)
+
+    def otherwise(self, answer: Callable[[Any], str]) -> None:
+        def script(request: RecordedRequest) -> Reply:
+            text = answer(request.json)
+            usage = _responses_usage(_counted(request, text))
+            return ResponseStream(self.model, usage).text(text).complete().reply_at_once()
+
+        self.server.always(RESPONSES, script)
 
     def silence(self) -> None:
         self._wire.script(Reply(never_answer=True))

@@ -136,7 +136,7 @@ class FakeSession:
 class Opener:
     """What `Launch.open` calls. Opens at once unless `gate` is held; keeps every session it made."""
 
-    def __init__(self, past: tuple[Event, ...] = (), **attributes: str) -> None:
+    def __init__(self, past: tuple[Event, ...] = (), **attributes: object) -> None:
         self.targets: list[Target] = []
         self.sessions: list[FakeSession] = []
         self.past = past

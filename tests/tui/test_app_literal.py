@@ -133,8 +133,9 @@ async def test_B24_names_of_models_and_sessions_are_shown_literally_in_their_pic
 
 
 async def test_B24_completions_status_working_row_and_viewer_are_literal() -> None:
-    opener = Opener(model=ALL, provider_name="p")
-    async with running(opener, size=(200, 60), cwd=Path("/tmp") / "[b]x[" / "[@click=app.leave]y") as (app, _):
+    folder = Path("/tmp") / "[b]x[" / "[@click=app.leave]y"
+    opener = Opener(model=ALL, provider_name="p", cwd=folder)
+    async with running(opener, size=(200, 60), cwd=folder) as (app, _):
         await until(lambda: "[red]x" in rows(app)[-1])
         assert "[@click=app.leave]y" in rows(app)[-1]
         app.query_one(CompletionList).show([Choice("x", ALL, f"[/closing]{CONTROLS}")])

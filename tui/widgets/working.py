@@ -1,6 +1,7 @@
 """The row above the composer: a spinner with what the agent does while a turn runs, otherwise a short hint or nothing.
 
-It owns the only timer of the screen, and only while a turn runs: idle, nothing wakes up and nothing is written.
+It owns the only timers of the screen, and only while a turn runs or a hint stands: idle, nothing wakes up and nothing is
+written.
 """
 
 import os
@@ -94,6 +95,7 @@ class WorkingLine(Widget):
         self._facts = WorkFacts()
         self._frame = 0
         self._timer: Timer | None = None
+        self._hint_timer: Timer | None = None
         self._tick_s = TICK_S if animated(os.environ) else 1.0
 
     @property
@@ -130,9 +132,12 @@ class WorkingLine(Widget):
             self._timer = None
         self._set(WorkFacts(hint=self._facts.hint))
 
-    def hint(self, text: str) -> None:
-        """Show a hint instead; an empty text takes it away."""
+    def hint(self, text: str, for_s: float) -> None:
+        """Show a hint instead, for some seconds."""
+        if self._hint_timer is not None:
+            self._hint_timer.stop()
         self._set(replace(self._facts, hint=text))
+        self._hint_timer = self.set_timer(for_s, lambda: self._set(replace(self._facts, hint="")))
 
     def render(self) -> Content:
         return Content.assemble(*work_pieces(self._facts, self._clock(), self.size.width, self._frame))
