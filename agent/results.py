@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from agent.store.base import Blob, SessionStore
 from agent.tools.base import ToolOutput
 from agent.tools.truncate import cap_text
@@ -59,7 +61,7 @@ def to_result(
 ) -> tuple[Result, tuple[Blob, ...]]:
     """The entry for a call's output, and the blob of its spill where it has one. `key` is the key it will have."""
     max_chars = _max_chars(output.text, max_tokens, count)
-    text = output.text
+    text, files = output.text, output.files
     spill: Spill | None = None
     blobs: tuple[Blob, ...] = ()
     whole = _whole(output, max_chars)
@@ -69,8 +71,11 @@ def to_result(
         blobs = (blob,)
         spills.write(key, whole)
         text = _capped(output, max_chars, key, spills.path(key))
+        if text != output.text:
+            # The model did not see all of it, so that a later `write` must not pass for one that did.
+            files = tuple(replace(f, whole=False, ranges=()) if f.change == "read" else f for f in files)
     blocks: tuple[TextBlock | ImageBlock, ...] = (TextBlock(text or "(no output)"), *output.images)
-    result = Result(call.id, call.name, blocks, output.is_error, title, output.details, output.files, spill)
+    result = Result(call.id, call.name, blocks, output.is_error, title, output.details, files, spill)
     return result, blobs
 
 

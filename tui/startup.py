@@ -130,7 +130,18 @@ def _demo(arguments: Arguments, env: Mapping[str, str], paths: Paths, scratch: P
     )
     loaded = load_config(own, project, {}, (), None)
     # A demo may stand for nothing but itself: no key, no session and no rule of the user's is touched.
-    quiet = replace(arguments, model=DEMO_MODEL, continue_last=False, resume=None, no_instructions=False, add_dirs=())
+    # With `edits` the script's test runs are allowed too, so that it can finish where nobody is asked.
+    allowed = ("bash(python3 -m unittest)",) if arguments.mode == "edits" else ()
+    quiet = replace(
+        arguments,
+        model=DEMO_MODEL,
+        continue_last=False,
+        resume=None,
+        no_instructions=False,
+        add_dirs=(),
+        allowed_tools=allowed,
+        disallowed_tools=(),
+    )
     providers = {"scripted": ProviderConfig("scripted", "scripted")}
     return Startup(quiet, {}, own, project, project, loaded, providers, version)
 

@@ -16,6 +16,7 @@ from agent.permissions.approval import Allow, ApprovalRequest, Approver, Deny, S
 from agent.permissions.catastrophe import Places, catastrophe
 from agent.permissions.grants import Grants, StateError
 from agent.permissions.path_pattern import PathScope
+from agent.permissions.path_text import path_key
 from agent.permissions.rules import (
     Match,
     Rule,
@@ -245,7 +246,7 @@ class Gate:
 
     def _request(self, call: ToolCall, access: Access, decision: Decision) -> ApprovalRequest:
         rule = None if decision.only_once else suggest_rule(call.name, access, self._workspace, self._home)
-        paths = tuple(str(path) for path in access.paths)
+        paths = tuple(path_key(path) for path in access.paths)
         return ApprovalRequest(
             call.id, call.name, access.title, access.command, access.diff, decision.reason, rule, paths
         )

@@ -26,7 +26,8 @@ def main() -> bool:
     compile_all()
     with tempfile.TemporaryDirectory() as scratch, ModelServer() as server:
         home, project = Path(scratch) / "home", Path(scratch) / "project"
-        home.mkdir(), project.mkdir()
+        home.mkdir()
+        project.mkdir()
         server.always("/v1/models", json_reply({"data": [], "has_more": False}))
         env = clean_env(home, ANTHROPIC_API_KEY="key", ANTHROPIC_BASE_URL=server.url)
         good = [_version(env, project), _first_frame(env, project), _keys(env, project), _idle(env, project)]

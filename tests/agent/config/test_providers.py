@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.addresses import address_fault, is_this_machine, normalised
+from agent.config.addresses import address_fault, normalised
 from agent.config.auth import key_problems, read_auth
 from agent.config.providers import key_sources, provider_configs
+from providers.models import is_this_machine
 from providers.types import ProviderConfig, Secret, WireApi
 from tests.agent.config.conftest import Bench, texts
 
