@@ -21,7 +21,7 @@ from tui.current import CurrentSession, SessionOpened
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
-from tui.signals import orderly_end
+from tui.signals import orderly_end, wake_on_signals
 from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
 from tui.widgets.completion import CompletionList
@@ -89,6 +89,8 @@ class ClawApp(App[None]):
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if not self.is_headless:
+            self._waker = wake_on_signals(self._loop)
         launch = self.launch
         self._status.facts = StatusFacts(launch.model, launch.mode, cwd=short_folder(launch.cwd))
         self._pane.view.add_notice("info", welcome_text(launch.version, launch.cwd, launch.model))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from claw import __version__
+
 SUBCOMMANDS = ("sessions", "config", "context", "instructions", "demo")
 MODES = ("plan", "ask", "edits", "auto")
 EFFORTS = ("off", "low", "medium", "high")
@@ -109,7 +111,7 @@ def _run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-session", action="store_true", help="keep nothing of this run")
     parser.add_argument("--no-instructions", action="store_true", help="load no instruction files")
     parser.add_argument("--trust", action="store_true", help="trust this folder for this run")
-    parser.add_argument("--version", action="store_true")
+    parser.add_argument("--version", action="version", version=f"claw {__version__}")
     return parser
 
 

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.events import Emit
@@ -31,11 +32,12 @@ def run_screen(startup: Startup) -> int:
     """
     arguments = startup.arguments
     screen = Screens(startup)
+    screen.resumed()
     model, missing = "", None
     try:
         model = startup.default_name()
     except NoKeyError as error:
-        missing = NoKey(str(startup.paths.auth_file), str(startup.paths.config_file), detail=_detail(error))
+        missing = NoKey(str(startup.paths.auth_file), str(startup.paths.config_file), detail=error.detail)
     with screen.scratch:
         return run_app(
             Launch(
@@ -46,7 +48,7 @@ def run_screen(startup: Startup) -> int:
                 version=startup.version,
                 target=Target("demo") if arguments.command == "demo" else Target(),
                 missing_key=missing,
-                initial_prompt=arguments.prompt,
+                initial_prompt=arguments.prompt or ("/resume" if arguments.resume == "" else ""),
                 list_sessions=screen.list_sessions,
                 list_models=screen.list_models,
                 warm_up=screen.warm_up,
@@ -73,6 +75,18 @@ class Screens:
         with contextlib.suppress(SetupError):
             opener.client(self._startup.default_name().partition("/")[0]).warm_up()
 
+    def resumed(self) -> Path | None:
+        """The session that the command line wants to go on with.
+
+        Raises:
+            SetupError: there is none.
+        """
+        if not self._startup.arguments.continue_last and not self._startup.arguments.resume:
+            return None
+        from tui.resuming import resumed_file
+
+        return resumed_file(self._startup)
+
     async def open(self, target: Target, emit: Emit, approver: Approver) -> SessionControls:
         demo = target.kind == "demo"
         opener = await asyncio.to_thread(self._opener, demo)
@@ -82,9 +96,7 @@ class Screens:
 
             path = sessions.find(self._startup.paths.sessions, target.session_id)
         elif target.kind == "start":
-            from tui.one_task import resumed_file
-
-            path = resumed_file(self._startup)
+            path = self.resumed()
         fork = self._startup.arguments.fork and target.kind == "start"
         session = opener.open(emit, approver, path, fork)
         session.announce()
@@ -123,7 +135,3 @@ class Screens:
             name = await opener.listed_default(session.provider_name, session.model, _LISTING_PATIENCE_S)
             if name is not None and not session.running:
                 session.set_model(name)
-
-
-def _detail(error: NoKeyError) -> str:
-    return str(error).partition("\n")[0]

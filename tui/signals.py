@@ -4,10 +4,12 @@ SIGTERM, SIGHUP, SIGQUIT and SIGINT ask for an orderly end; a watch on the termi
 a signal. Whatever hangs then, a thread of its own restores the terminal and ends the process. Exit code 128 + n.
 """
 
+import asyncio
 import contextlib
 import os
 import select
 import signal
+import socket
 import sys
 import termios
 import threading
@@ -73,8 +75,30 @@ def orderly_end(on_end: OnEnd) -> Iterator[None]:
     finally:
         if not ending.begun:
             ending.over.set()  # otherwise the deadline stands until the process is gone: threads may hang its end
+        signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def wake_on_signals(loop: asyncio.AbstractEventLoop) -> socket.socket:
+    """Let a signal that another thread received wake the event loop, so that its handler runs at once.
+
+    After a stop the kernel may give SIGCONT to any thread; the main thread would then sleep on, its handler pending.
+
+    Returns:
+        What must be kept as long as the loop runs.
+    """
+    reader, writer = socket.socketpair()
+    for end in (reader, writer):
+        end.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+
+    def drain() -> None:
+        with contextlib.suppress(BlockingIOError):
+            reader.recv(4_096)
+
+    loop.add_reader(reader, drain)
+    return writer
 
 
 def _attributes() -> list[Any] | None:

@@ -25,6 +25,17 @@ class SetupError(Exception):
 class NoKeyError(SetupError):
     """No model can be reached: there is no key and no local server."""
 
+    def __init__(self, provider: str = "") -> None:
+        """`provider`: the one that was asked for by name."""
+        what = f"There is no key for {provider}." if provider else "There is no key for a model."
+        how = (
+            "Set its variable; `claw config show` names it."
+            if provider
+            else "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or see how it works with `claw demo`."
+        )
+        super().__init__(f"{what}\n{how}")
+        self.detail = what if provider else ""
+
 
 @dataclass
 class Startup:
@@ -43,17 +54,19 @@ class Startup:
         """PROVIDER/MODEL for a new session: the one that was named, else that of the first provider that can be reached.
 
         Raises:
-            NoKeyError: nothing is configured that could answer.
+            NoKeyError: nothing is configured that could answer, or the named model's provider has no key.
             SetupError: the named model's provider is unknown.
         """
         if named := self.named_model:
-            return self.qualified(named)
+            name = self.qualified(named)
+            provider = name.partition("/")[0]
+            if not reachable(self.providers[provider]):
+                raise NoKeyError(provider)
+            return name
         for name, config in self.providers.items():
             if reachable(config):
                 return f"{name}/{default_model(config.api)}"
-        raise NoKeyError(
-            "There is no key for a model.\nSet ANTHROPIC_API_KEY or OPENAI_API_KEY, or see how it works with `claw demo`."
-        )
+        raise NoKeyError
 
     @property
     def named_model(self) -> str | None:

@@ -33,6 +33,8 @@ from agent.session import Session
 from agent.starting import Beginning, opening_payloads
 from agent.store import sessions
 from agent.store.base import NoStore, SessionStore
+from agent.store.lock import SessionBusyError
+from agent.store.schema import SchemaError
 from agent.tools.base import ToolContext
 from agent.tools.built_in import built_in_tools
 from agent.transcript import Setting, Transcript
@@ -75,7 +77,7 @@ class Opener:
         provider, _, model_id = self.startup.qualified(name).partition("/")
         config = self.startup.providers[provider]
         if not reachable(config):
-            raise NoKeyError(f"There is no key for {provider}.\nSet its variable; `claw config show` names it.")
+            raise NoKeyError(provider)
         if effort is None:
             effort = self.startup.arguments.effort or self.startup.loaded.config.effort  # type: ignore[assignment]
         return Model(self.client(provider), self.facts(config, model_id), effort)
@@ -132,7 +134,6 @@ class Opener:
 
         Raises:
             SetupError: no model, or the session cannot be opened.
-            SessionBusyError, SchemaError: the session file.
         """
         store, transcript, loaded, session_id = self._store(emit, resume, fork)
         try:
@@ -223,7 +224,12 @@ class Opener:
                 return NoStore(), Transcript(), None, sessions.new_id()
             store = sessions.new_session(startup.paths.sessions, startup.project, complain)
             return store, Transcript(), None, store.meta.id
-        opened, loaded = (sessions.fork if fork else sessions.open_session)(resume, complain)
+        try:
+            opened, loaded = (sessions.fork if fork else sessions.open_session)(resume, complain)
+        except SessionBusyError as error:
+            raise SetupError(f"{error}\nAdd --fork to go on in a copy of it.") from None
+        except SchemaError as error:
+            raise SetupError(str(error)) from None
         if loaded.damaged:
             emit(Notice("warning", f"{loaded.damaged} entries of the session could not be read and are left out."))
         return opened, Transcript(loaded.entries), loaded, loaded.meta.id

@@ -135,7 +135,7 @@ class AnthropicSide(_Base):
             if text:
                 stream.text(text)
             for tool in tools:
-                stream.tool(*tool)
+                stream.tool(*_call(tool))
             reason = "max_tokens" if cut else "tool_use" if tools else "end_turn"
             return _held(stream.stop(reason).reply(end), after)
 
@@ -146,11 +146,11 @@ class AnthropicSide(_Base):
     ) -> None:
         stream = MessageStream(self.model)
         for call in calls:
-            stream.tool(*call)
+            stream.tool(*_call(call))
         if text:
             stream.text(text)
         if tool is not None:
-            stream.tool(tool[0], tool[1], tool[2] if len(tool) > 2 else None, close=False)
+            stream.tool(*_call(tool), close=False)
         self._wire.stream(stream, end)
 
     def otherwise(self, answer: Callable[[Any], str]) -> None:
@@ -222,7 +222,7 @@ class ResponsesSide(_Base):
             if text:
                 stream.text(text)
             for tool in tools:
-                stream.tool(*tool)
+                stream.tool(*_call(tool))
             whole = stream.incomplete() if cut else stream.complete()
             return _held(whole.reply(end), after)
 
@@ -233,11 +233,11 @@ class ResponsesSide(_Base):
     ) -> None:
         stream = ResponseStream(self.model)
         for call in calls:
-            stream.tool(*call)
+            stream.tool(*_call(call))
         if text:
             stream.text(text)
         if tool is not None:
-            stream.tool(tool[0], tool[1], tool[2] if len(tool) > 2 else None, close=False)
+            stream.tool(*_call(tool), close=False)
         self._wire.stream(stream, end)
 
     def otherwise(self, answer: Callable[[Any], str]) -> None:
@@ -271,6 +271,13 @@ class ResponsesSide(_Base):
             else:
                 found.append(("result" if item["type"] == "function_call_output" else "assistant", item))
         return found
+
+
+def _call(tool: Tool) -> tuple[str, Any, str | None, int]:
+    """Name, arguments, id and how many characters an event has: twelve, or more where these would be thousands of events."""
+    arguments = tool[1]
+    size = len(arguments) if isinstance(arguments, str) else 0
+    return tool[0], arguments, tool[2] if len(tool) > 2 else None, max(12, size // 1_000)
 
 
 def _held(reply: Reply, after: threading.Event | None) -> Reply:
