@@ -11,6 +11,8 @@ SUBCOMMANDS = ("sessions", "config", "context", "instructions", "demo")
 MODES = ("plan", "ask", "edits", "auto")
 EFFORTS = ("off", "low", "medium", "high")
 
+_PROMPT_OPTIONS = ("-p", "--print", "--prompt")
+
 DESCRIPTION = """\
 The interactive coding agent for the terminal.
 
@@ -75,7 +77,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     """
     if argv and argv[0] in SUBCOMMANDS:
         return _parse_subcommand(argv[0], argv[1:])
-    return _collect(_run_parser(), _bind_prompt(argv))
+    rest, prompt = _take_prompt(argv)
+    return _collect(_run_parser(), rest, prompt)
 
 
 def _run_parser() -> argparse.ArgumentParser:
@@ -142,17 +145,17 @@ def _parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
     return Arguments(command=name, **values)  # type: ignore[arg-type]  # one of SUBCOMMANDS
 
 
-def _collect(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Arguments:
+def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt: str | None) -> Arguments:
     given = parser.parse_args(list(argv))
-    if given.print_prompt is not None and given.prompt:
+    if print_prompt is not None and given.prompt:
         raise UsageError("Give the prompt once: with -p, or alone.")
     if given.continue_last and given.resume is not None:
         raise UsageError("-c and -r exclude each other.")
     if given.no_session and (given.continue_last or given.resume is not None):
         raise UsageError("--no-session keeps nothing and has nothing to go on from.")
     return Arguments(
-        prompt=given.print_prompt if given.print_prompt is not None else given.prompt or "",
-        print_mode=given.print_prompt is not None,
+        prompt=print_prompt if print_prompt is not None else given.prompt or "",
+        print_mode=print_prompt is not None,
         output_format=given.output_format,
         model=given.model,
         effort=given.effort,
@@ -189,24 +192,27 @@ def split_rules(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(rule for rule in rules if rule)
 
 
-def _bind_prompt(argv: Sequence[str]) -> list[str]:
-    """Tie the value of -p to it, so that a prompt that begins with a dash stays a prompt."""
-    bound: list[str] = []
-    rest = iter(argv)
-    for argument in rest:
+def _take_prompt(argv: Sequence[str]) -> tuple[list[str], str | None]:
+    """The arguments without -p and its value, and the value, whatever it looks like; `-` is an empty one."""
+    rest: list[str] = []
+    prompt: str | None = None
+    remaining = iter(argv)
+    for argument in remaining:
+        name, equals, value = argument.partition("=")
         if argument == "--":
-            bound += ["--", *rest]
-            break
-        if argument in ("-p", "--print", "--prompt"):
-            value = next(rest, None)
-            if value is None:
+            return [*rest, "--", *remaining], prompt
+        if argument in _PROMPT_OPTIONS:
+            given = next(remaining, None)
+            if given is None:
                 raise UsageError(
                     f"{argument} needs a prompt; write `-p -` for one that comes from standard input alone."
                 )
-            bound.append(f"--print={'' if value == '-' else value}")
+            prompt = given
+        elif equals and name in _PROMPT_OPTIONS[1:]:
+            prompt = value
         else:
-            bound.append(argument)
-    return bound
+            rest.append(argument)
+    return rest, "" if prompt == "-" else prompt
 
 
 def _positive_int(text: str) -> int:

@@ -1,14 +1,24 @@
-"""What the benchmarks share: a compiled copy of the environment's view, a median, and one way to print a figure."""
+"""What the benchmarks share: compiled bytecode, a clean environment, the model server's process, and how a figure is printed."""
 
 import compileall
+import json
 import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
 PYTHON = sys.executable
+CLAW = str(Path(PYTHON).with_name("claw"))
+READY = "Ask for something"
+"""Stands in the composer as soon as it can be typed into."""
+WIRES = ("anthropic", "openai")
 
 
 def compile_all() -> None:
@@ -39,3 +49,64 @@ def median(run: Callable[[], float], times: int) -> float:
 
 def spread(values: Sequence[float]) -> str:
     return f"n {len(values)}, worst {max(values):.3f}"
+
+
+def quantile(values: Sequence[float], fraction: float) -> float:
+    """The value that this fraction of the values does not exceed."""
+    return sorted(values)[min(len(values) - 1, int(fraction * len(values)))]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where claw runs: a home and a project of its own, both empty."""
+
+    home: Path
+    project: Path
+
+    def env(self, wire: str, url: str) -> dict[str, str]:
+        """A user with one key, whose server is at `url`."""
+        if wire == "anthropic":
+            return clean_env(self.home, ANTHROPIC_API_KEY="key", ANTHROPIC_BASE_URL=url)
+        return clean_env(self.home, OPENAI_API_KEY="key", OPENAI_BASE_URL=f"{url}/v1")
+
+
+@contextmanager
+def scratch() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(Path(folder) / "home", Path(folder) / "project")
+        place.home.mkdir(), place.project.mkdir()
+        yield place
+
+
+@dataclass(frozen=True)
+class Served:
+    """When a request had arrived and its reply began; of the monotonic clock."""
+
+    arrived_s: float
+    first_byte_s: float
+
+
+class ModelProcess:
+    """The model server in a process of its own; see `model_process`."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [PYTHON, "-m", "tests.benchmarks.model_process"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self._lines = self._process.stdout
+        self.url = self._lines.readline().strip()
+
+    def served(self) -> Served:
+        """The next request that got a reply; waits for it."""
+        return Served(**json.loads(self._lines.readline()))
+
+    def __enter__(self) -> "ModelProcess":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._process.communicate()  # closes its input, which ends it

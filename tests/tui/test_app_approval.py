@@ -7,7 +7,7 @@ from textual import events
 
 from agent.permissions.approval import Allow, Answer, ApprovalRequest, Deny
 from tests.tui.fake_session import Opener
-from tests.tui.harness import click, late_key, press, resize, running, screen_text, settle, until
+from tests.tui.harness import click, key_event, late_key, press, resize, running, screen_text, settle, until
 from tui.app import ClawApp
 from tui.screens.approval import ApprovalScreen
 from tui.screens.dialog import GUARD_S
@@ -114,6 +114,19 @@ async def test_R15_typing_on_keeps_the_guard_up() -> None:
         await settle(app)
         assert not question.done()
         assert app.query_one("#composer", Composer).text == "say yes please"
+
+
+async def test_R15_a_word_that_begins_later_does_not_answer_with_its_letters() -> None:
+    async with asked() as (app, question, _):
+        screen = app.screen
+        assert isinstance(screen, ApprovalScreen)
+        for number, key in enumerate("/context"):
+            event = key_event(key)
+            event.time = screen.opens_at_s + (5 if number == 0 else -0.1)
+            screen.post_message(event)
+            await settle(app)
+        assert not question.done()
+        assert app.query_one("#composer", Composer).text == "/context"
 
 
 async def test_R15_keys_pressed_before_the_question_came_do_not_answer() -> None:

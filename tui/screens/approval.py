@@ -92,7 +92,8 @@ class ApprovalScreen(Dialog[Answer]):
         event.stop()
         event.prevent_default()
         too_early = event.time < self.opens_at_s
-        if too_early and event.is_printable and event.character:
+        if event.is_printable and event.character and (too_early or not self._means_something(event.key)):
+            # Somebody is writing: it goes to the composer, and the rest of the word must not answer.
             self._wait_for_quiet(event.time)
             self.post_message(StrayKeys(event.character))
         elif not self._move(event.key):
@@ -100,6 +101,9 @@ class ApprovalScreen(Dialog[Answer]):
                 self._wait_for_quiet(event.time)
             else:
                 self._answer(event.key)
+
+    def _means_something(self, key: str) -> bool:
+        return key == "space" or any(answer.key == key.lower() for answer in self.query_one(Choices).answers)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()

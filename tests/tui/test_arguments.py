@@ -1,0 +1,95 @@
+import pytest
+
+from tui.arguments import Arguments, UsageError, parse, split_rules
+
+
+def test_nothing_said_is_the_screen_with_every_default() -> None:
+    assert parse([]) == Arguments()
+    assert parse(["fix it"]) == Arguments(prompt="fix it")
+
+
+def test_print_mode_takes_its_prompt_whatever_it_looks_like() -> None:
+    for prompt in ("fix it", "--config=/tmp/e.toml", "-c", "--", "[/x] 你好"):
+        for option in ("-p", "--print", "--prompt"):
+            assert parse([option, prompt]) == Arguments(prompt=prompt, print_mode=True)
+            assert parse([f"--print={prompt}"]) == Arguments(prompt=prompt, print_mode=True)
+    assert parse(["-p", "-", "--mode", "auto"]) == Arguments(print_mode=True, mode="auto")
+    assert parse(["--", "-p"]) == Arguments(prompt="-p")
+
+
+def test_every_option_is_taken() -> None:
+    given = parse(
+        ["-p", "x", "--output-format", "json", "-m", "openai/gpt-6", "--effort", "high", "--mode", "edits", "--fork",
+         "-r", "2026", "--max-turns", "3", "--max-cost", "0.5", "--add-dir", "/a", "--add-dir", "/b", "--config",
+         "context.trigger=0.5", "--profile", "work", "--no-instructions", "--trust"]
+    )  # fmt: skip
+    assert given == Arguments(
+        prompt="x",
+        print_mode=True,
+        output_format="json",
+        model="openai/gpt-6",
+        effort="high",
+        mode="edits",
+        fork=True,
+        resume="2026",
+        max_turns=3,
+        max_cost=0.5,
+        add_dirs=("/a", "/b"),
+        config=("context.trigger=0.5",),
+        profile="work",
+        no_instructions=True,
+        trust=True,
+    )
+
+
+def test_resume_without_an_id_is_another_thing_than_no_resume() -> None:
+    assert parse(["-r"]).resume == ""
+    assert parse([]).resume is None
+
+
+@pytest.mark.parametrize(
+    ("values", "rules"),
+    [
+        ([], ()),
+        (["edit"], ("edit",)),
+        (["edit,write", "bash(git log)"], ("edit", "write", "bash(git log)")),
+        (
+            ["edit bash(git log --oneline, -n 3) read(src/a b)"],
+            ("edit", "bash(git log --oneline, -n 3)", "read(src/a b)"),
+        ),
+        (["bash(echo (x))", " , "], ("bash(echo (x))",)),
+        (["bash(unclosed, edit"], ("bash(unclosed, edit",)),
+    ],
+)
+def test_rules_are_split_outside_parentheses(values: list[str], rules: tuple[str, ...]) -> None:
+    assert split_rules(values) == rules
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--bogus"], ["-p"], ["-p", "a", "b"], ["-c", "-r", "x"], ["--no-session", "-c"], ["--mode", "yolo"],
+        ["--max-turns", "0"],        ["--max-turns", "x"], ["--max-cost", "-1"], ["--max-cost", "inf"], ["--max-cost", "nan"], ["--eff", "low"], ["a", "b"],
+        ["sessions"], ["sessions", "show"], ["sessions", "burn"], ["config", "edit"], ["context", "a", "b"],
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_an_error_that_says_what(argv: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"\w"):
+        parse(argv)
+
+
+def test_subcommands() -> None:
+    assert parse(["demo", "--mode", "auto"]) == Arguments(command="demo", mode="auto")
+    assert parse(["sessions", "list", "--json"]) == Arguments(command="sessions", action="list", as_json=True)
+    assert parse(["sessions", "show", "2026"]) == Arguments(command="sessions", action="show", session="2026")
+    assert parse(["config", "show", "--config", "a=1"]) == Arguments(command="config", action="show", config=("a=1",))
+    assert parse(["context", "--json"]) == Arguments(command="context", as_json=True)
+    assert parse(["instructions"]) == Arguments(command="instructions")
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--mode", "ask", "--version"], ["--help"], ["sessions", "--help"]])
+def test_help_and_version_end_well(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(argv)
+    assert ended.value.code == 0
+    assert "claw" in capsys.readouterr().out
