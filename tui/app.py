@@ -15,9 +15,10 @@ from textual.binding import Binding, BindingType
 
 from tui import tuning
 from tui.branch import branch_of
-from tui.bridge import ApprovalWanted, EventsArrived, Launch, StrayKeys
+from tui.bridge import ApprovalWanted, Launch, StrayKeys
 from tui.commands import complete, is_command, run_command
 from tui.current import CurrentSession, SessionOpened
+from tui.feed import EventsArrived
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter

@@ -11,7 +11,8 @@ from typing import Literal
 from textual.message import Message
 
 from agent.events import Event, Notice, QueueChanged, SettingChanged
-from tui.bridge import MODES, EventFeed, Launch, Mode, SessionControls, Target, make_approver
+from tui.bridge import MODES, Launch, Mode, SessionControls, Target, make_approver
+from tui.feed import EventFeed
 
 CLOSE_TIMEOUT_S = 0.5
 """How long a turn may take to stop, and then a session to close, when claw ends."""

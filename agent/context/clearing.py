@@ -52,9 +52,11 @@ def result_budget(branch: Sequence[Entry], window: Window, meter: Meter, limits:
         if index not in whole or size <= length:
             continue
         key = window.keys[index][0]
-        short = _shortened(find(branch, key), whole[index], length - (size - meter.count(whole[index])), meter)
-        items.append(ClearedItem(key, short))
-        freed += meter.count(whole[index]) - meter.count(short)
+        tokens = meter.count(whole[index])
+        short = _shortened(find(branch, key), whole[index], length - (size - tokens), meter)
+        if (gain := tokens - meter.count(short)) >= _LEAST_GAIN_TOKENS:
+            items.append(ClearedItem(key, short))
+            freed += gain
     return Freeing(Clearing(tuple(items), "budget"), freed) if items else None
 
 

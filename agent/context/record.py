@@ -1,8 +1,9 @@
 """What the program itself writes down of the part that a compaction replaces: the user's words, files, commands, the last error.
 
 It is made anew each time from all entries before the cut, those before earlier compactions included, so that nothing is
-told twice or fades. Same entries and same counts give the same text. Decisions: wrappers count into the budget of the
-words; a message that the user dropped is not recorded; an error is left out if the same command succeeded later.
+told twice or fades. Same entries and same counts give the same text. Decisions: the request in progress is the message that
+began it and the newest one that steered it; wrappers count into the budget of the words; a message that the user dropped
+is not recorded; an error is left out if the same command succeeded later.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +13,8 @@ from msgspec import Struct
 from agent.context.fence import disarm, fence
 from agent.context.shorten import Count, common_length, cut_middle
 from agent.tools.details import CommandDetails
-from agent.transcript import AttachmentBlock, Drop, Entry, FileFact, Result, User, undone_keys
-from providers.types import ImageBlock, TextBlock
+from agent.transcript import Assistant, AttachmentBlock, Drop, Entry, FileFact, Result, User, undone_keys
+from providers.types import ImageBlock, TextBlock, ToolCall
 
 LEAST_WORDS_TOKENS = 100
 _WRAPPER_TOKENS = 14
@@ -36,7 +37,7 @@ class Record(Struct, frozen=True):
     text: str
     """Markdown."""
     has_request: bool
-    """Whether the user's newest message, the request that is being worked on, is in it and not behind the cut."""
+    """Whether it holds anything of the request that is being worked on."""
 
 
 def make_record(
@@ -48,9 +49,11 @@ def make_record(
     """
     replaced = [entry for entry in branch if entry.key < first_kept]
     everything = user_words(branch, count)
-    has_request = bool(everything) and everything[-1].key < first_kept
+    in_progress = {_request_start(branch), *(item.key for item in everything[-1:])}
     words = [item for item in everything if item.key < first_kept]
-    parts = [_words_section(words, has_request, words_tokens, count)]
+    requests = [item for item in words if item.key in in_progress]
+    others = [item for item in words if item.key not in in_progress]
+    parts = [_words_section(others, requests, words_tokens, count)]
     results = [(entry.key, entry.payload) for entry in replaced if isinstance(entry.payload, Result)]
     left = facts_tokens
     for section in (
@@ -62,7 +65,7 @@ def make_record(
     commands = _commands_section(results, left // 2, count)
     parts.append(commands)
     parts.append(_read_section(results, left - count(commands), count))
-    return Record("\n\n".join(part for part in parts if part), has_request)
+    return Record("\n\n".join(part for part in parts if part), bool(requests))
 
 
 # --------------------------------------------------------------------------- the user's words
@@ -74,7 +77,7 @@ def user_words(branch: Sequence[Entry], count: Count) -> list[Words]:
     dropped = {key for e in branch if isinstance(e.payload, Drop) and e.key not in undone for key in e.payload.keys}
     found = []
     for entry in branch:
-        if not isinstance(entry.payload, User) or entry.key in dropped:
+        if not isinstance(entry.payload, User) or entry.payload.synthetic or entry.key in dropped:
             continue
         text = "\n".join(block.text for block in entry.payload.blocks if isinstance(block, TextBlock))
         if text.strip():
@@ -82,13 +85,27 @@ def user_words(branch: Sequence[Entry], count: Count) -> list[Words]:
     return found
 
 
-def _words_section(words: Sequence[Words], has_request: bool, budget: int, count: Count) -> str:
-    request = words[-1] if has_request else None
-    others = words[:-1] if has_request else words
+def _request_start(branch: Sequence[Entry]) -> int:
+    """Key of the user's message that began what is being worked on: the newest one behind a finished reply; 0: none."""
+    start, settled = 0, True
+    for entry in branch:
+        match entry.payload:
+            case User(synthetic=synthetic):
+                start = entry.key if settled and not synthetic else start
+                settled = False
+            case Assistant(blocks=blocks, interrupted=interrupted):
+                settled = not interrupted and not any(isinstance(block, ToolCall) for block in blocks)
+            case Result():
+                settled = False
+    return start
+
+
+def _words_section(others: Sequence[Words], requests: Sequence[Words], budget: int, count: Count) -> str:
     parts = ["## What the user wrote, word for word"] if others else []
-    parts.extend(_shown_words(others, budget - (request.tokens if request else 0), count))
-    if request is not None:
-        parts.append(f"## The user's request in progress, word for word\n\n{_quoted(request, request.text)}")
+    parts.extend(_shown_words(others, budget - sum(item.tokens for item in requests), count))
+    if requests:
+        parts.append("## The user's request in progress, word for word")
+        parts.extend(_quoted(item, item.text) for item in requests)
     return "\n\n".join(parts)
 
 

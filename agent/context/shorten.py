@@ -29,7 +29,7 @@ def cut_middle(text: str, most: int, count: Count, note: Callable[[int], str], h
     `note` is given about how many tokens are left out. Where `most` cannot even hold the note, only the note is returned.
     """
     total = count(text)
-    if total <= most:
+    if total <= max(0, most):
         return text
     chars = len(text) * max(0, most - count(note(total))) / total
     for _ in range(_TRIES):

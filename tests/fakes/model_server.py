@@ -140,6 +140,11 @@ class ModelServer:
         """Look at each request to `path` first; a reply of the judge is sent and the queue stays as it is."""
         self._judges[path] = judge
 
+    def forget(self, path: str) -> None:
+        """Drop the answers that are still queued for `path`."""
+        with self._changed:
+            self._queues.pop(path, None)
+
     def queued(self, path: str) -> int:
         return len(self._queues.get(path, ()))
 

@@ -3,6 +3,7 @@
 What a test says is in claw's own words (`Usage`, tool names); what the server sends and judges is the API's.
 """
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -275,8 +276,8 @@ class ResponsesSide(_Base):
 
 def _call(tool: Tool) -> tuple[str, Any, str | None, int]:
     """Name, arguments, id and how many characters an event has: twelve, or more where these would be thousands of events."""
-    arguments = tool[1]
-    size = len(arguments) if isinstance(arguments, str) else 0
+    arguments = tool[1] if isinstance(tool[1], str) else json.dumps(tool[1])
+    size = len(arguments)
     return tool[0], arguments, tool[2] if len(tool) > 2 else None, max(12, size // 1_000)
 
 

@@ -69,7 +69,8 @@ def test_rules_are_split_outside_parentheses(values: list[str], rules: tuple[str
     "argv",
     [
         ["--bogus"], ["-p"], ["-p", "a", "b"], ["-c", "-r", "x"], ["--no-session", "-c"], ["--mode", "yolo"],
-        ["--max-turns", "0"],        ["--max-turns", "x"], ["--max-cost", "-1"], ["--max-cost", "inf"], ["--max-cost", "nan"], ["--eff", "low"], ["a", "b"],
+        ["--max-turns", "0"],        ["--max-turns", "x"], ["--max-cost", "-1"], ["--max-cost", "inf"], ["--max-cost", "nan"],
+        ["--eff", "low"], ["a", "b"],
         ["sessions"], ["sessions", "show"], ["sessions", "burn"], ["config", "edit"], ["context", "a", "b"],
     ],
 )  # fmt: skip

@@ -16,7 +16,8 @@ from agent.events import (
     TurnEnded,
 )
 from agent.permissions.approval import Allow, ApprovalRequest
-from tui.bridge import BITE_CHARS, ApprovalWanted, EventFeed, make_approver
+from tui.bridge import ApprovalWanted, make_approver
+from tui.feed import BITE_CHARS, EventFeed
 
 
 class Posted:
