@@ -1,15 +1,15 @@
 """One message as the Anthropic Messages API wants it: blocks as JSON bytes. Pure; knows neither requests nor caches."""
 
-import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from providers.images import LoadBlob, image_base64, missing_image
 from providers.types import (
     AssistantBlock,
     AssistantMessage,
@@ -23,12 +23,10 @@ from providers.types import (
     UserBlock,
     UserMessage,
 )
-from providers.unicode import clean
+from providers.unicode import to_json
 
 Role = Literal["user", "assistant"]
-LoadBlob = Callable[[str], bytes]
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_encode = msgspec.json.Encoder().encode
 
 
 class EncodedMessage(Struct, frozen=True):
@@ -54,42 +52,24 @@ def encode_message(message: Message, load_blob: LoadBlob | None = None) -> Encod
     return EncodedMessage(role, joined, len(joined) - 1 if bears_mark else -1)
 
 
-def encode(value: Any) -> bytes:
-    """JSON in valid UTF-8, whatever text the value holds."""
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        return _encode(_cleaned(value))
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(item) for item in value]
-    return value
-
-
 def _user_blocks(blocks: Iterable[UserBlock], load_blob: LoadBlob | None) -> Iterable[bytes]:
     for block in blocks:
         if isinstance(block, ImageBlock):
             yield _image(block, load_blob)
         elif block.text.strip():  # blank text is refused
-            yield encode({"type": "text", "text": block.text})
+            yield to_json({"type": "text", "text": block.text})
 
 
 def _image(block: ImageBlock, load_blob: LoadBlob | None) -> bytes:
-    data = load_blob(block.sha256) if load_blob is not None else b""
-    if block.media_type not in _IMAGE_TYPES or not data:
-        return encode({"type": "text", "text": f"[An image of type {block.media_type} that cannot be sent.]"})
-    source = {"type": "base64", "media_type": block.media_type, "data": base64.b64encode(data).decode()}
-    return encode({"type": "image", "source": source})
+    data = image_base64(block, load_blob) if block.media_type in _IMAGE_TYPES else ""
+    if not data:
+        return to_json({"type": "text", "text": missing_image(block)})
+    source = {"type": "base64", "media_type": block.media_type, "data": data}
+    return to_json({"type": "image", "source": source})
 
 
 def _result(message: ToolResultMessage, load_blob: LoadBlob | None) -> bytes:
-    head = encode({"type": "tool_result", "tool_use_id": _call_id(message.call_id)})[:-1]
+    head = to_json({"type": "tool_result", "tool_use_id": _call_id(message.call_id)})[:-1]
     content = b",".join(_user_blocks(message.blocks, load_blob))
     if content:
         head += b',"content":[' + content + b"]"
@@ -99,20 +79,20 @@ def _result(message: ToolResultMessage, load_blob: LoadBlob | None) -> bytes:
 def _assistant_block(block: AssistantBlock) -> bytes | None:
     match block:
         case TextBlock():
-            return encode({"type": "text", "text": block.text}) if block.text.strip() else None
+            return to_json({"type": "text", "text": block.text}) if block.text.strip() else None
         case ThinkingBlock(signature=None) | ThinkingBlock(signature=""):
             return None
         case ThinkingBlock():
-            return encode({"type": "thinking", "thinking": block.text, "signature": block.signature})
+            return to_json({"type": "thinking", "thinking": block.text, "signature": block.signature})
         case ToolCall(finished=False):
             return None
         case ToolCall():
-            head = encode({"type": "tool_use", "id": _call_id(block.id), "name": _tool_name(block.name)})
+            head = to_json({"type": "tool_use", "id": _call_id(block.id), "name": _tool_name(block.name)})
             return head[:-1] + b',"input":' + input_object(block.arguments) + b"}"
         case OpaqueBlock():
             # `type` goes first: that is how a block that may bear no mark is recognised.
             ordered = {"type": block.raw.get("type"), **block.raw}
-            return encode(ordered) if block.api == "anthropic" else None
+            return to_json(ordered) if block.api == "anthropic" else None
 
 
 def input_object(arguments: str) -> bytes:
@@ -126,7 +106,7 @@ def input_object(arguments: str) -> bytes:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         if (repaired := _repaired(arguments)) is not None:
             return repaired
-    return encode({"invalid_json": arguments})
+    return to_json({"invalid_json": arguments})
 
 
 def _repaired(arguments: str) -> bytes | None:
@@ -135,7 +115,7 @@ def _repaired(arguments: str) -> bytes | None:
         value = json.loads(arguments, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return encode(value) if isinstance(value, dict) else None
+    return to_json(value) if isinstance(value, dict) else None
 
 
 def _refuse(word: str) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 
 from providers.anthropic_events import WireDelta, WireError, WireEvent, WireUsage, parse_event
 from providers.errors import ProtocolError, ProviderError, classify
+from providers.figures import tokens
 from providers.sse import SseEvent
 from providers.types import (
     Completed,
@@ -41,13 +42,12 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 
 class AnthropicDecoder:
-    """Decodes one stream, until it is `finished`, as the server said, or there is a `failure`."""
+    """Decodes one stream, until it is `finished` or there is a `failure`; see `EventDecoder`."""
 
     def __init__(self, family: str) -> None:
         """`family` is the model family that opaque blocks are marked with."""
         self.finished = False
         self.failure: ProviderError | None = None
-        """What the server reported, or what was wrong with its events; nothing behind it is read."""
         self._family = family
         self._usage = Usage()
         self._stop_reason: str | None = None
@@ -63,10 +63,7 @@ class AnthropicDecoder:
         self._out: list[StreamEvent] = []
 
     def feed(self, events: list[SseEvent]) -> list[StreamEvent]:
-        """The stream events of one batch; a `Ping` alone if it holds nothing but signs of life.
-
-        Also of a batch that ends with a `failure`: what stood before it is not lost.
-        """
+        """See `EventDecoder.feed`."""
         self._out = []
         pieces: list[str] = []
         try:
@@ -222,14 +219,13 @@ class AnthropicDecoder:
 
     def _report(self, usage: WireUsage) -> None:
         """Reports are cumulative; a server that repeats only a part of them leaves the rest out or at 0."""
-        old = self._usage
-        details = usage.output_tokens_details
+        old, details = self._usage, usage.output_tokens_details
         self._usage = Usage(
-            max(old.input_tokens, usage.input_tokens or 0),
-            max(old.cache_read_tokens, usage.cache_read_input_tokens or 0),
-            max(old.cache_write_tokens, usage.cache_creation_input_tokens or 0),
-            max(old.output_tokens, usage.output_tokens or 0),
-            max(old.thinking_tokens, (details.thinking_tokens if details else 0) or 0),
+            max(old.input_tokens, tokens(usage.input_tokens)),
+            max(old.cache_read_tokens, tokens(usage.cache_read_input_tokens)),
+            max(old.cache_write_tokens, tokens(usage.cache_creation_input_tokens)),
+            max(old.output_tokens, tokens(usage.output_tokens)),
+            max(old.thinking_tokens, tokens(details.get("thinking_tokens")) if isinstance(details, dict) else 0),
         )
         self._out.append(UsageReported(self._usage))
 

@@ -9,10 +9,12 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from providers.anthropic_blocks import EncodedMessage, LoadBlob, Role, encode, encode_message
+from providers.anthropic_blocks import EncodedMessage, Role, encode_message
 from providers.base import ModelRequest
+from providers.images import LoadBlob
 from providers.model_table import table_key, table_row, thinking_style
 from providers.types import Effort, Message, PromptSection, ToolSpec
+from providers.unicode import to_json
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _BUDGET_TOKENS: dict[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 16_384}
@@ -39,7 +41,7 @@ class AnthropicEncoder:
         return self._body(request, b"", False)
 
     def _body(self, request: ModelRequest, head: bytes, marks: bool) -> bytes:
-        fields = [b'"model":' + encode(request.model)]
+        fields = [b'"model":' + to_json(request.model)]
         fields += thinking_fields(request.model, request.effort, request.max_tokens)
         has_system = any(section.text.strip() for section in request.system)
         if request.tools:
@@ -189,14 +191,14 @@ def _system(sections: Sequence[PromptSection], marks: bool) -> bytes:
     marked = {len(visible) - 1, static[-1] if static else len(visible) - 1} if marks else set()
     blocks = []
     for index, section in enumerate(visible):
-        block = encode({"type": "text", "text": section.text})
+        block = to_json({"type": "text", "text": section.text})
         blocks.append(block[:-1] + _MARK + b"}" if index in marked else block)
     return b"[" + b",".join(blocks) + b"]"
 
 
 def _tools(tools: Sequence[ToolSpec], mark_last: bool) -> bytes:
     encoded = [
-        encode({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}) for tool in tools
+        to_json({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}) for tool in tools
     ]
     if mark_last:
         encoded[-1] = encoded[-1][:-1] + _MARK + b"}"
@@ -206,20 +208,24 @@ def _tools(tools: Sequence[ToolSpec], mark_last: bool) -> bytes:
 def thinking_fields(model: str, effort: Effort | None, max_tokens: int) -> list[bytes]:
     """The fields that set how much the model thinks; none where the provider's default is wanted.
 
-    Off needs to be said only to models that think by default, which are those of version 5 and later (documentation of
-    2026-11), and only where the model can be told so.
+    `off` needs to be said only to models that think by default, which are those of version 5 and later (documentation of
+    2026-11); those that cannot be turned off are asked for the least. A budget leaves at least half of `max_tokens` for
+    the answer.
     """
     style = thinking_style(model)
     if effort is None or style == "none":
         return []
     if effort == "off":
+        if not _thinks_by_default(model):
+            return []
         row = table_row(model, "anthropic")
-        can_be_off = row is not None and "off" in row.efforts
-        return [b'"thinking":{"type":"disabled"}'] if can_be_off and _thinks_by_default(model) else []
+        if row is not None and "off" in row.efforts:
+            return [b'"thinking":{"type":"disabled"}']
+        effort = "low"
     if style == "adaptive":
-        level = encode({"effort": effort})
+        level = to_json({"effort": effort})
         return [b'"thinking":{"type":"adaptive","display":"summarized"}', b'"output_config":' + level]
-    budget = min(_BUDGET_TOKENS[effort], max_tokens - _MIN_BUDGET_TOKENS)
+    budget = min(_BUDGET_TOKENS[effort], max_tokens // 2)
     if budget < _MIN_BUDGET_TOKENS:
         return []
     return [b'"thinking":{"type":"enabled","budget_tokens":%d}' % budget]

@@ -22,16 +22,14 @@ _KNOWN = frozenset(
 )
 
 
-class WireOutputDetails(Struct):
-    thinking_tokens: int | None = None
-
-
 class WireUsage(Struct):
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
-    output_tokens_details: WireOutputDetails | None = None
+    """Loosely typed, since an odd figure is no reason to lose a reply."""
+
+    input_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    output_tokens: Any = None
+    output_tokens_details: Any = None
 
 
 class WireMessage(Struct):

@@ -6,7 +6,7 @@ on each call and build an object for each delta. It is imported in `warm_up` or 
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,14 +15,12 @@ from msgspec import Struct
 
 from providers.anthropic_decoding import AnthropicDecoder
 from providers.anthropic_encoding import AnthropicEncoder
-from providers.anthropic_errors import translated
 from providers.base import ListedModel, ModelRequest
-from providers.batches import batches
-from providers.errors import NotFoundError, ProtocolError, StreamBrokenError, classify
+from providers.errors import ProtocolError, ProviderError
+from providers.http_errors import translated
+from providers.http_stream import read_stream
 from providers.model_table import model_family
-from providers.models import is_loopback
-from providers.sse import SseDecoder
-from providers.transport import check_address, check_key
+from providers.transport import check_address, check_key, client_options, connect_timeout
 from providers.types import ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
@@ -62,19 +60,12 @@ class AnthropicMessages:
         response: httpx2.Response | None = None
         try:
             response = await _open_stream(client, body)
-            sse, decoder = SseDecoder(), AnthropicDecoder(model_family(request.model))
-            async with aclosing(batches(response.aiter_bytes())) as body_bytes:
-                async for batch in body_bytes:
-                    for event in decoder.feed(sse.feed(batch)):
-                        yield event
-                    if decoder.failure is not None:
-                        raise decoder.failure
-                    if decoder.finished:
-                        return
-            for event in _last_events(sse, decoder):
-                yield event
+            decoder = AnthropicDecoder(model_family(request.model))
+            async with aclosing(read_stream(response, decoder)) as events:
+                async for event in events:
+                    yield event
         except Exception as error:
-            failure = translated(error, self.config, streaming=response is not None)
+            failure = self._translated(error, streaming=response is not None)
             if failure is error:
                 raise
             raise failure from error
@@ -88,20 +79,13 @@ class AnthropicMessages:
         Raises:
             ProviderError: the server could not be asked.
         """
+        client = await self._connected()
         import httpx2
 
-        client = await self._connected()
-        try:
-            options: Any = {"params": {"limit": 1000}, "timeout": _SHORT_TIMEOUT_S}
-            response = await client.get("/v1/models", cast_to=httpx2.Response, options=options)
-            listing = _parsed(response.content, _Listing)
-        except Exception as error:
-            failure = translated(error, self.config, streaming=False)
-            if isinstance(failure, NotFoundError):
-                return []
-            if failure is error:
-                raise
-            raise failure from error
+        options: Any = {"params": {"limit": 1000}, "timeout": _SHORT_TIMEOUT_S}
+        listing = await self._beside(client.get("/v1/models", cast_to=httpx2.Response, options=options), _Listing)
+        if listing is None:
+            return []
         models = [model for model in listing.data if model.lifecycle != "retired"]
         models.sort(key=lambda model: str(model.created_at), reverse=True)
         return [ListedModel(model.id, model.display_name, model.max_input_tokens, model.max_tokens) for model in models]
@@ -112,28 +96,36 @@ class AnthropicMessages:
         Raises:
             ProviderError: the server could not be asked.
         """
+        client = await self._connected()
         import httpx2
 
-        client = await self._connected()
+        options: Any = {"headers": _JSON, "timeout": _SHORT_TIMEOUT_S}
         body = self._encoder.count_body(request)
-        try:
-            options: Any = {"headers": _JSON, "timeout": _SHORT_TIMEOUT_S}
-            response = await client.post(
-                "/v1/messages/count_tokens", cast_to=httpx2.Response, content=body, options=options
-            )
-            return _parsed(response.content, _Count).input_tokens
-        except Exception as error:
-            failure = translated(error, self.config, streaming=False)
-            if isinstance(failure, NotFoundError):
-                return None
-            if failure is error:
-                raise
-            raise failure from error
+        call = client.post("/v1/messages/count_tokens", cast_to=httpx2.Response, content=body, options=options)
+        counted = await self._beside(call, _Count)
+        return None if counted is None else counted.input_tokens
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    async def _beside(self, call: "Awaitable[httpx2.Response]", kind: type[_T]) -> _T | None:
+        """The answer of a call beside the stream; None where the server does not have it (404, 405)."""
+        try:
+            return _parsed((await call).content, kind)
+        except Exception as error:
+            failure = self._translated(error, streaming=False)
+            if isinstance(failure, ProviderError) and failure.status in (404, 405):
+                return None
+            if failure is error:
+                raise
+            raise failure from error
+
+    def _translated(self, error: Exception, *, streaming: bool) -> Exception:
+        import anthropic
+
+        return translated(error, self.config, anthropic, streaming=streaming)
 
     async def _connected(self) -> "anthropic.AsyncAnthropic":
         if self._client is None:
@@ -163,26 +155,20 @@ def _build_client(config: ProviderConfig) -> "anthropic.AsyncAnthropic":
     check_address(config)
     key = check_key(config)
     import anthropic
-    import httpx2
 
     headers = dict(config.headers)
     if config.base_url is not None:
         # The SDK sends the key as a bearer token; many compatible servers know only this header.
         headers = {"x-api-key": key, **headers}
-    timeout = httpx2.Timeout(None, connect=config.connect_timeout_s)
     # Address and key are always given, so that the SDK never sends a key of the environment to another host.
     return anthropic.AsyncAnthropic(
         api_key=key,
         base_url=config.base_url or _DEFAULT_URL,
         max_retries=0,
-        timeout=timeout,
+        timeout=connect_timeout(config),
         default_headers=headers,
         open_telemetry=False,
-        http_client=anthropic.DefaultAsyncHttpxClient(
-            follow_redirects=False,
-            timeout=timeout,
-            trust_env=not is_loopback(config.base_url),  # this machine is never behind a proxy
-        ),
+        http_client=anthropic.DefaultAsyncHttpxClient(**client_options(config)),
     )
 
 
@@ -198,30 +184,6 @@ async def _open_stream(client: "anthropic.AsyncAnthropic", body: bytes) -> "http
         stream_cls=anthropic.AsyncStream[object],
     )
     return stream.response
-
-
-def _last_events(sse: SseDecoder, decoder: AnthropicDecoder) -> list[StreamEvent]:
-    """What an end of the response without its last blank line held back.
-
-    Raises:
-        ProviderError: the message is not complete, or it was none.
-    """
-    rest = decoder.feed(events) if (events := sse.flush()) else []
-    if decoder.finished:
-        return rest
-    # A failure here is half of an event: the connection broke.
-    if sse.events:
-        raise StreamBrokenError("The connection ended before the reply was complete.")
-    start = sse.start.decode("utf-8", "replace").strip()
-    if not start:
-        raise StreamBrokenError("The server ended the connection without an answer.")
-    try:
-        body = msgspec.json.decode(sse.start)
-        error = body["error"]
-        raise classify(str(error["message"]), kind=str(error.get("type", "")))
-    except (msgspec.DecodeError, LookupError, TypeError, AttributeError):
-        shown = " ".join(start.split())[:200]
-        raise ProtocolError(f"The server answered with something that is no stream of events: {shown}") from None
 
 
 def _parsed(raw: bytes, kind: type[_T]) -> _T:

@@ -40,8 +40,6 @@ class _Open:
         self.id = id
         self.name = name
         self.pieces: list[str] = []
-        self.chars = 0
-        """Of a call's arguments."""
 
     def block(self, finished: bool = False, signature: str | None = None) -> AssistantBlock:
         text = "".join(self.pieces)
@@ -101,14 +99,6 @@ class Assembler:
         """Whether nothing of a message came yet."""
         return not self._blocks and self._open is None
 
-    @property
-    def open_call(self) -> tuple[str, str, int] | None:
-        """(id, name, characters of arguments so far) of the call that is being written, if one is."""
-        opened = self._open
-        if opened is None or opened.kind is not ToolCall:
-            return None
-        return opened.id, opened.name, opened.chars
-
     def _close(self) -> None:
         """Close the open block without its own closing event."""
         if self._open is not None:
@@ -156,7 +146,6 @@ class Assembler:
     def _call_delta(self, event: ToolCallDelta) -> None:
         if self._open is not None and self._open.kind is ToolCall:
             self._open.pieces.append(event.fragment)
-            self._open.chars += len(event.fragment)
 
     def _call_finished(self, event: ToolCallFinished) -> None:
         opened = self._open

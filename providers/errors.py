@@ -18,6 +18,7 @@
 Adapters translate their SDK's errors with `classify`, always with the cause chained. No text here ever holds a key.
 """
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -268,24 +269,26 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a response asks to wait (`retry-after-ms`, `retry-after` as seconds or a date), or None. Not negative."""
     try:
         if "retry-after-ms" in headers:
-            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
-        value = headers.get("retry-after", "")
-        if not value:
-            return None
-        if re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
-            return float(value)
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+            seconds = float(headers["retry-after-ms"]) / 1000
+        elif re.fullmatch(r"\s*\d+(\.\d+)?\s*", value := headers.get("retry-after", "")):
+            seconds = float(value)
+        else:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
+_LEAST_SECRET_CHARS = 8
 _KEY_SHAPE = re.compile(r"\b(sk|key|gsk|xai|AIza)[-_][A-Za-z0-9_\-]{16,}")
 
 
 def redacted(text: str, config: ProviderConfig) -> str:
-    """`text` without the provider's key, the values of its configured headers, and anything shaped like a key."""
-    hidden = [config.key.reveal()] if config.key else []
-    hidden += [value for value in config.headers.values() if len(value) >= 8]
-    for secret in sorted((s for s in hidden if s), key=len, reverse=True):
+    """`text` without the provider's key, the values of its configured headers, and anything shaped like a key.
+
+    What is shorter than eight characters ("none", "x") is no secret, and hiding it would garble the text.
+    """
+    secrets = [*config.headers.values(), *([config.key.reveal()] if config.key else [])]
+    for secret in sorted((s for s in secrets if len(s) >= _LEAST_SECRET_CHARS), key=len, reverse=True):
         text = text.replace(secret, "(hidden)")
     return _KEY_SHAPE.sub("(hidden)", text)

@@ -1,45 +1,38 @@
-"""The OpenAI Responses API over the vendor's SDK: thin I/O and the translation of its errors.
+"""The OpenAI Responses API through the vendor's SDK: sends encoded requests, reads streams.
 
 The SDK brings addresses, authentication and connections; what is sent are ready bytes (`responses_encoding`), what comes
 back is read as raw server-sent events (`responses_stream`), so that neither a long history nor a fast stream passes through
 typed objects. Nothing is stored on the server. No retries, and no time-out but the one for connecting.
 """
 
+import asyncio
 import contextlib
 import importlib
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from providers.base import ListedModel, ModelRequest
-from providers.batches import batches
-from providers.errors import (
-    ConnectionFailedError,
-    MissingKeyError,
-    ProtocolError,
-    ProviderError,
-    StreamBrokenError,
-    classify,
-    redacted,
-    retry_after,
-)
-from providers.models import model_family
+from providers.errors import MissingKeyError, ProtocolError, ProviderError
+from providers.http_errors import translated
+from providers.http_stream import read_stream
+from providers.model_table import model_family
 from providers.responses_encoding import RequestEncoder
-from providers.responses_stream import ResponsesReader, merge_deltas
-from providers.sse import SseDecoder
-from providers.transport import NO_KEY, check_address, check_key
-from providers.types import Ping, ProviderConfig, StreamEvent
+from providers.responses_stream import ResponsesReader
+from providers.transport import NO_KEY, check_address, check_key, client_options, connect_timeout
+from providers.types import ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-_VENDOR_HOST = "api.openai.com"
-_LISTING_TIMEOUT_S = 30.0
-_SHOWN_CHARS = 600
+_DEFAULT_URL = "https://api.openai.com/v1"
+_SHORT_TIMEOUT_S = 30.0
+"""For the calls beside the stream, which no watchdog watches."""
 _STREAM_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 # Imported with the SDK, so that the first request imports nothing on the event loop.
 _NEEDED_LATER = ("anyio._backends._asyncio", "httpcore2", "openai._utils._sync")
@@ -52,28 +45,37 @@ class OpenAIResponses:
         self.config = config
         self._encoder = RequestEncoder()
         self._client: AsyncOpenAI | None = None
-        self._lock = threading.Lock()
+        self._building = threading.Lock()
 
     def warm_up(self) -> None:
-        """Import the SDK and build the client. Any thread, any number of times."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._build()
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Send the request and yield its events.
+        """Import the SDK and build the client; safe to call from a worker thread, more than once.
 
         Raises:
-            ProviderError: the request or the stream failed.
+            ProviderError: no usable key, or an address that a key must not be sent to.
         """
+        with self._building:
+            if self._client is None:
+                self._client = _build_client(self.config)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """See `Provider.stream`."""
+        client = await self._connected()
         body = self._encoder.body(request)
-        response = await self._send("POST", "/responses", body)
+        response: httpx2.Response | None = None
         try:
-            async with contextlib.aclosing(self._events(response, model_family(request.model))) as events:
+            response = await _post(client, "/responses", body)
+            reader = ResponsesReader(model_family(request.model))
+            async with aclosing(read_stream(response, reader)) as events:
                 async for event in events:
                     yield event
+        except Exception as error:
+            failure = self._translated(error, streaming=response is not None)
+            if failure is error:
+                raise
+            raise failure from error
         finally:
-            await response.aclose()
+            if response is not None:
+                await response.aclose()
 
     async def list_models(self) -> list[ListedModel]:
         """The server's models, newest first; empty where it has no listing.
@@ -81,10 +83,11 @@ class OpenAIResponses:
         Raises:
             ProviderError: the server could not be asked, or refused the key.
         """
-        response = await self._send("GET", "/models", None, missing_is_none=True)
-        if response is None:
-            return []
-        value = await self._read_json(response)
+        client = await self._connected()
+        import httpx2
+
+        options: Any = {"timeout": _SHORT_TIMEOUT_S}
+        value = await self._beside(client.get("/models", cast_to=httpx2.Response, options=options))
         entries = value.get("data") if isinstance(value, dict) else None
         found = [entry for entry in entries or [] if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
         found.sort(key=lambda entry: created if isinstance(created := entry.get("created"), int) else 0, reverse=True)
@@ -96,11 +99,9 @@ class OpenAIResponses:
         Raises:
             ProviderError: the server could not be asked, or refused the request.
         """
+        client = await self._connected()
         body = self._encoder.counting_body(request)
-        response = await self._send("POST", "/responses/input_tokens", body, missing_is_none=True)
-        if response is None:
-            return None
-        value = await self._read_json(response)
+        value = await self._beside(_post(client, "/responses/input_tokens", body, timeout=_SHORT_TIMEOUT_S))
         count = value.get("input_tokens") if isinstance(value, dict) else None
         return count if isinstance(count, int) else None
 
@@ -109,181 +110,83 @@ class OpenAIResponses:
         if client is not None:
             await client.close()
 
-    # ------------------------------------------------------------------ the client
-
-    def _build(self) -> "AsyncOpenAI":
-        """Raises ProviderError for an address or a key that cannot be used."""
-        config = self.config
-        check_address(config)
-        key = self._key()
-        import httpx2
-        import openai
-
-        for module in _NEEDED_LATER:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(module)
-        return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=config.base_url,
-            max_retries=0,
-            timeout=httpx2.Timeout(None, connect=config.connect_timeout_s),
-            default_headers=config.headers,
-        )
-
-    def _key(self) -> str:
-        config = self.config
-        if config.key:
-            return check_key(config)
-        if {name.lower() for name in config.headers} & {"authorization", "api-key"}:
-            return NO_KEY
-        if config.base_url is None or urlsplit(config.base_url).hostname == _VENDOR_HOST:
-            raise MissingKeyError(
-                f"There is no key for the provider {config.name}.",
-                remedy=f"Set OPENAI_API_KEY, or the variable that key_env in [providers.{config.name}] names.",
-            )
-        return check_key(config)
-
-    async def _send(self, method: str, path: str, body: bytes | None, missing_is_none: bool = False) -> Any:
-        """The response, its body unread; None for 404 and 405 where those are asked for."""
-        self.warm_up()
-        import httpx2
-        import openai
-
-        client = self._client
-        assert client is not None
+    async def _beside(self, call: "Awaitable[httpx2.Response]") -> Any:
+        """The JSON value of a call beside the stream; None where the server does not have it (404, 405)."""
+        response: httpx2.Response | None = None
         try:
-            if method == "GET":
-                return await client.get(
-                    path,
-                    cast_to=httpx2.Response,
-                    options={"follow_redirects": False, "timeout": _LISTING_TIMEOUT_S},
-                )
-            return await client.post(
-                path,
-                cast_to=httpx2.Response,
-                content=body,
-                options={"headers": _STREAM_HEADERS, "follow_redirects": False},
-                stream=True,
-            )
-        except openai.APIStatusError as error:
-            if missing_is_none and error.status_code in (404, 405):
-                return None
-            raise self._refused(error.response) from error
-        except openai.APIConnectionError as error:
-            raise self._unreachable(error) from error
-        except (httpx2.HTTPError, openai.OpenAIError) as error:
-            raise ConnectionFailedError(self._clean(str(error) or type(error).__name__)) from error
-
-    async def _events(self, response: "httpx2.Response", family: str) -> AsyncGenerator[StreamEvent]:
-        import httpx2
-
-        decoder, reader = SseDecoder(), ResponsesReader(family)
-        try:
-            async with contextlib.aclosing(batches(response.aiter_bytes())) as chunks:
-                async for chunk in chunks:
-                    for event in self._read(decoder, reader, response, chunk):
-                        yield event
-                    if reader.completed:
-                        return
-        except httpx2.HTTPError as error:
-            raise StreamBrokenError(f"The connection broke in the middle of the reply: {_words(error)}") from error
-        for event in self._read(decoder, reader, response, None):
-            yield event
-        if not reader.completed:
-            raise self._ended_early(decoder, response)
-
-    def _read(
-        self, decoder: SseDecoder, reader: ResponsesReader, response: "httpx2.Response", chunk: bytes | None
-    ) -> Iterator[StreamEvent]:
-        """The events of one network chunk, or with None those that the end of the response leaves.
-
-        What stands before a failure in the same chunk is still given.
-        """
-        events: list[StreamEvent] = []
-        failed: ProviderError | None = None
-        try:
-            for name, data in decoder.flush() if chunk is None else decoder.feed(chunk):
-                events += reader.read(name, data)
-        except ProviderError as error:
-            failed = error
-        yield from merge_deltas(events) if events or chunk is None else [Ping()]
-        if failed is not None:
-            failed.message = self._clean(failed.message)
-            failed.args = (failed.message,)
-            failed.request_id = failed.request_id or response.headers.get("x-request-id")
-            raise failed
-
-    async def _read_json(self, response: "httpx2.Response") -> Any:
-        import httpx2
-
-        try:
+            response = await call
             return msgspec.json.decode(await response.aread())
-        except httpx2.HTTPError as error:
-            raise StreamBrokenError(f"The connection broke: {_words(error)}") from error
         except msgspec.DecodeError as error:
-            raise ProtocolError(f"{response.url.path} did not answer with JSON.") from error
+            raise ProtocolError("The server did not answer with JSON.") from error
+        except Exception as error:
+            failure = self._translated(error, streaming=response is not None)
+            if isinstance(failure, ProviderError) and failure.status in (404, 405):
+                return None
+            if failure is error:
+                raise
+            raise failure from error
         finally:
-            await response.aclose()
+            if response is not None:
+                await response.aclose()
 
-    # ------------------------------------------------------------------ errors
+    def _translated(self, error: Exception, *, streaming: bool) -> Exception:
+        import openai
 
-    def _clean(self, text: str) -> str:
-        return redacted(text, self.config)
+        return translated(error, self.config, openai, streaming=streaming)
 
-    def _refused(self, response: "httpx2.Response") -> ProviderError:
-        message, kind = _explanation(response)
-        return classify(
-            self._clean(message),
-            status=response.status_code,
-            kind=kind,
-            request_id=response.headers.get("x-request-id"),
-            retry_after_s=retry_after(response.headers),
-        )
-
-    def _unreachable(self, error: Exception) -> ProviderError:
-        where = self.config.base_url or "the provider"
-        return ConnectionFailedError(self._clean(f"No connection to {where}: {_words(error.__cause__ or error)}"))
-
-    def _ended_early(self, decoder: SseDecoder, response: "httpx2.Response") -> ProviderError:
-        if decoder.events or not decoder.start.strip():
-            return StreamBrokenError("The reply ended before it was complete.")
-        start = decoder.start.decode("utf-8", "replace").strip()
-        message, kind = _error_fields(start)
-        if message:
-            return classify(self._clean(message), kind=kind, request_id=response.headers.get("x-request-id"))
-        return ProtocolError(f"The server answered with something else than a stream: {self._clean(start)}")
+    async def _connected(self) -> "AsyncOpenAI":
+        if self._client is None:
+            await asyncio.to_thread(self.warm_up)
+        assert self._client is not None
+        return self._client
 
 
-def _explanation(response: "httpx2.Response") -> tuple[str, str]:
-    """(message, code or type) of an error response; ("", "") for an empty body."""
-    text = response.text.strip()
-    message, kind = _error_fields(text)
-    if message or not text:
-        return message, kind
-    if text.startswith("<"):
-        text = f"an HTML page instead of an answer ({response.reason_phrase})"
-    return text[:_SHOWN_CHARS], kind
+def _build_client(config: ProviderConfig) -> "AsyncOpenAI":
+    check_address(config)
+    key = _key(config)
+    import openai
+
+    for module in _NEEDED_LATER:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    # Address and key are always given, so that the SDK never sends a key to an address of the environment.
+    client = openai.AsyncOpenAI(
+        api_key=key,
+        base_url=config.base_url or _DEFAULT_URL,
+        max_retries=0,
+        timeout=connect_timeout(config),
+        default_headers=config.headers,
+        http_client=openai.DefaultAsyncHttpxClient(**client_options(config)),
+    )
+    if not _is_vendor(config):
+        client.organization = client.project = None  # the environment's are meant for the vendor
+    return client
 
 
-def _error_fields(text: str) -> tuple[str, str]:
-    """(message, code or type) of an error in JSON; "" where it does not say."""
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return "", ""
-    if not isinstance(value, dict):
-        return "", ""
-    error = value.get("error", value)
-    if isinstance(error, str):
-        return error, ""
-    fields: Mapping[str, Any] = error if isinstance(error, dict) else {}
-    kind = next((k for k in (fields.get("code"), fields.get("type")) if isinstance(k, str) and k), "")
-    message = fields.get("message") or fields.get("detail") or value.get("detail")
-    return (message if isinstance(message, str) else ""), kind
+def _key(config: ProviderConfig) -> str:
+    if config.key or not _is_vendor(config):
+        return check_key(config)
+    if {name.lower() for name in config.headers} & {"authorization", "api-key"}:
+        return NO_KEY
+    raise MissingKeyError(
+        f"There is no key for the provider {config.name}.",
+        remedy=f"Set OPENAI_API_KEY, or the variable that key_env in [providers.{config.name}] names.",
+    )
 
 
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+def _is_vendor(config: ProviderConfig) -> bool:
+    return urlsplit(config.base_url or _DEFAULT_URL).hostname == urlsplit(_DEFAULT_URL).hostname
+
+
+async def _post(client: "AsyncOpenAI", path: str, body: bytes, timeout: float | None = None) -> "httpx2.Response":
+    """The response, its body unread."""
+    import httpx2
+
+    options: Any = {"headers": _STREAM_HEADERS, **({} if timeout is None else {"timeout": timeout})}
+    response: httpx2.Response = await client.post(
+        path, cast_to=httpx2.Response, content=body, options=options, stream=True
+    )
+    return response
 
 
 def _listed(entry: Mapping[str, Any]) -> ListedModel:

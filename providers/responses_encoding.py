@@ -8,14 +8,14 @@ Decisions: an assistant message's `phase` arrives before its text and travels as
 that are no JSON object are sent inside one, since servers parse them; the model's words are all there.
 """
 
-import base64
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from providers.base import ModelRequest
+from providers.images import LoadBlob, image_base64, missing_image
 from providers.model_table import model_family, table_row
 from providers.types import (
     AssistantBlock,
@@ -30,7 +30,7 @@ from providers.types import (
     ToolSpec,
     UserBlock,
 )
-from providers.unicode import clean
+from providers.unicode import to_json
 
 ERROR_MARK = "[This tool call failed]"
 NO_OUTPUT = "(no output)"
@@ -40,8 +40,6 @@ MIN_OUTPUT_TOKENS = 16
 _CACHE_KEY_CHARS = 64
 _COUNTED = frozenset({"model", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning"})
 _KEPT_CONVERSATIONS = 4
-
-LoadBlob = Callable[[str], bytes]
 
 
 class RequestEncoder:
@@ -202,17 +200,10 @@ def _input_parts(blocks: Iterable[UserBlock], load_blob: LoadBlob | None) -> lis
 
 
 def _image_part(block: ImageBlock, load_blob: LoadBlob | None) -> dict[str, Any]:
-    try:
-        data = load_blob(block.sha256) if load_blob is not None else b""
-    except (KeyError, OSError):
-        data = b""
+    data = image_base64(block, load_blob)
     if not data:
-        return {
-            "type": "input_text",
-            "text": f"[An image stood here; its data ({block.sha256[:12]}) is not available.]",
-        }
-    url = f"data:{block.media_type};base64,{base64.b64encode(data).decode()}"
-    return {"type": "input_image", "image_url": url, "detail": "auto"}
+        return {"type": "input_text", "text": missing_image(block)}
+    return {"type": "input_image", "image_url": f"data:{block.media_type};base64,{data}", "detail": "auto"}
 
 
 def _head(request: ModelRequest) -> dict[str, Any]:
@@ -259,21 +250,3 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
         "parameters": tool.parameters,
         "strict": False,
     }
-
-
-def to_json(value: Any) -> bytes:
-    """JSON in UTF-8; lone surrogates, which have no UTF-8, become U+FFFD."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_without_surrogates(value))
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(k): _without_surrogates(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_surrogates(item) for item in value]
-    return value

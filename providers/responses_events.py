@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from providers.errors import BadRequestError, ProtocolError, ProviderError, classify
+from providers.figures import tokens
 from providers.types import Usage
 from providers.unicode import clean
 
@@ -131,8 +132,7 @@ def usage_of(value: Any) -> Usage:
 
 
 def _tokens(holder: Any, field: str) -> int:
-    value = holder.get(field) if isinstance(holder, dict) else None
-    return max(int(value), 0) if isinstance(value, int | float) else 0
+    return tokens(holder.get(field)) if isinstance(holder, dict) else 0
 
 
 def stream_error(event: WireEvent) -> ProviderError:

@@ -7,7 +7,8 @@ written waits until that call is over, so that blocks never interleave.
 
 from typing import Any
 
-from providers.errors import StreamBrokenError
+from providers.deltas import merge_deltas
+from providers.errors import ProviderError, StreamBrokenError
 from providers.responses_events import (
     WireEvent,
     argument_text,
@@ -22,10 +23,12 @@ from providers.responses_events import (
     usage_of,
     word,
 )
+from providers.sse import SseEvent
 from providers.types import (
     Completed,
     OpaqueBlock,
     OpaqueReceived,
+    Ping,
     StopReason,
     StreamEvent,
     TextDelta,
@@ -56,10 +59,12 @@ class _Call:
 
 
 class ResponsesReader:
-    """Reads the events of one stream. `completed` is True once the final event was read."""
+    """Decodes one stream, until it is `finished` or there is a `failure`; see `EventDecoder`."""
 
     def __init__(self, family: str) -> None:
-        self.completed = False
+        """`family` is the model family that opaque blocks are marked with."""
+        self.finished = False
+        self.failure: ProviderError | None = None
         self._family = family
         self._events: list[StreamEvent] = []
         self._held: list[StreamEvent] = []
@@ -72,12 +77,19 @@ class ResponsesReader:
         self._refusal: list[str] = []
         self._joiner = SurrogateJoiner()
 
-    def read(self, name: str, data: bytes) -> list[StreamEvent]:
-        """The stream events that one server-sent event gives, possibly none.
+    def feed(self, events: list[SseEvent]) -> list[StreamEvent]:
+        """See `EventDecoder.feed`."""
+        found: list[StreamEvent] = []
+        try:
+            for name, data in events:
+                if self.finished:
+                    break
+                found += self._read(name, data)
+        except ProviderError as error:
+            self.failure = error
+        return merge_deltas(found) or [Ping()]
 
-        Raises:
-            ProviderError: the event reports a failure, or is not what this API sends.
-        """
+    def _read(self, name: str, data: bytes) -> list[StreamEvent]:
         if data == b"[DONE]":
             return []
         event = decode(data)
@@ -216,7 +228,7 @@ class ResponsesReader:
     def _end_call(self, index: int, finished: bool) -> None:
         call = self._calls[index]
         call.over = True
-        arguments = call.whole if call.whole is not None else "".join(call.pieces)
+        arguments = call.whole if call.whole is not None else clean("".join(call.pieces))
         if index != self._writing:
             self._part = None
             self._emit(index, ToolCallStarted(call.id, call.name))
@@ -254,7 +266,7 @@ class ResponsesReader:
         for index, call in self._calls.items():
             if not call.over:
                 self._end_call(index, finished=False)
-        self.completed = True
+        self.finished = True
         stop, detail = self._stop(response if incomplete else None)
         self._events.append(Completed(stop, usage_of(response.get("usage")), detail))
 
@@ -268,44 +280,3 @@ class ResponsesReader:
         if self._refusal:
             return "refusal", "".join(self._refusal)
         return "end_turn", ""
-
-
-def merge_deltas(events: list[StreamEvent]) -> list[StreamEvent]:
-    """The same stream with neighbouring pieces of one block joined, so that a fast stream costs its readers less."""
-    merged: list[StreamEvent] = []
-    run: list[str] = []
-    for event in events:
-        last = merged[-1] if merged else None
-        if isinstance(event, TextDelta | ThinkingDelta) and type(event) is type(last) and not event.opens_block:
-            run.append(event.text)
-        elif isinstance(event, ToolCallDelta) and isinstance(last, ToolCallDelta):
-            run.append(event.fragment)
-        else:
-            _join(merged, run)
-            merged.append(event)
-            run = [_piece_of(event)]
-    _join(merged, run)
-    return merged
-
-
-def _piece_of(event: StreamEvent) -> str:
-    match event:
-        case TextDelta() | ThinkingDelta():
-            return event.text
-        case ToolCallDelta():
-            return event.fragment
-        case _:
-            return ""
-
-
-def _join(merged: list[StreamEvent], run: list[str]) -> None:
-    if len(run) < 2:
-        return
-    last, text = merged[-1], "".join(run)
-    match last:
-        case TextDelta():
-            merged[-1] = TextDelta(text, last.opens_block)
-        case ThinkingDelta():
-            merged[-1] = ThinkingDelta(text, last.opens_block)
-        case _:
-            merged[-1] = ToolCallDelta(text)

@@ -1,10 +1,17 @@
-"""What must hold before a key leaves the machine: it is there, it fits into a header, and the address may have it."""
+"""What must hold before a key leaves the machine: it is there, it fits into a header, and the address may have it.
 
+And how every adapter's HTTP client is set up, so that nothing goes elsewhere.
+"""
+
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from providers.errors import AuthenticationError, MissingKeyError, ProviderError
 from providers.models import is_loopback
 from providers.types import ProviderConfig
+
+if TYPE_CHECKING:
+    import httpx2
 
 NO_KEY = "none"
 """Sent to servers of an own address that need no key; the SDKs insist on one."""
@@ -52,3 +59,19 @@ def check_address(config: ProviderConfig) -> None:
             f"The key of the provider {config.name} would go unencrypted to {host}.",
             remedy="Use https:// in base_url; http:// is for this machine only.",
         )
+
+
+def connect_timeout(config: ProviderConfig) -> "httpx2.Timeout":
+    """The only time-out of a stream: agent/retry.py watches the rest."""
+    import httpx2
+
+    return httpx2.Timeout(None, connect=config.connect_timeout_s)
+
+
+def client_options(config: ProviderConfig) -> dict[str, Any]:
+    """Arguments of the HTTP client: a redirect would carry headers to another host, and this machine is behind no proxy."""
+    return {
+        "follow_redirects": False,
+        "timeout": connect_timeout(config),
+        "trust_env": not is_loopback(config.base_url),
+    }

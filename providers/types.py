@@ -244,3 +244,11 @@ class ProviderConfig(Struct, frozen=True):
     connect_timeout_s: float = 10.0
     cache_marks: bool = True
     """Whether Anthropic cache breakpoints are sent; some compatible servers refuse them."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What `repr` shows: of the headers their names alone, since their values may be secrets."""
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        return list({**shown, "headers": dict.fromkeys(self.headers, Secret(""))}.items())
+
+    def __repr__(self) -> str:
+        return f"ProviderConfig({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

@@ -1,5 +1,11 @@
 """Lone surrogates: halves of a character that JSON can spell and UTF-8 cannot. Servers send them, APIs refuse them."""
 
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
 
 def clean(text: str) -> str:
     """`text` as it can be encoded: halves that belong together are joined, the others become U+FFFD."""
@@ -8,6 +14,24 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def to_json(value: Any) -> bytes:
+    """JSON in valid UTF-8, whatever text the value holds."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_cleaned(value))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return value
 
 
 class SurrogateJoiner:

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import threading
 import time
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,7 +22,7 @@ from tui.feed import EventsArrived
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
-from tui.signals import orderly_end, wake_on_signals
+from tui.signals import Waker, orderly_end
 from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
 from tui.widgets.completion import CompletionList
@@ -72,7 +72,9 @@ class ClawApp(App[None]):
         self._composer = Composer(complete, self._popup, self._history, id="composer")
         self._status = StatusLine(id="status")
         self._presenter = Presenter(self._pane.view, self._status, self._working, self._queue, self._refresh_branch)
+        self.waker: Waker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._opened = threading.Event()
         self._shown_feed = self.current.feed
         self._folder = launch.cwd
         self._key_at = 0.0
@@ -91,7 +93,7 @@ class ClawApp(App[None]):
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
         if not self.is_headless:
-            self._waker = wake_on_signals(self._loop)
+            self.waker = Waker(self._loop)
         launch = self.launch
         self._status.facts = StatusFacts(launch.model, launch.mode, cwd=short_folder(launch.cwd))
         self._pane.view.add_notice("info", welcome_text(launch.version, launch.cwd, launch.model))
@@ -101,12 +103,13 @@ class ClawApp(App[None]):
         self.call_after_refresh(self._after_first_frame)
 
     def _after_first_frame(self) -> None:
-        tuning.after_first_frame(self.launch.warm_up)
+        tuning.after_first_frame(self.launch.warm_up, self._opened)
         if self.launch.initial_prompt:
             self.send(self.launch.initial_prompt)
         if self.launch.missing_key is None:
             self.current.open(self.launch.target)
         else:
+            self._opened.set()
             self.overlays.no_key(self.launch.missing_key, self.leave)
         self._refresh_branch()
         self.run_worker(self._load_history(), exit_on_error=False)
@@ -223,6 +226,7 @@ class ClawApp(App[None]):
         self._refresh_branch()
         self._presenter.show_all([*past, *self.current.facts()])
         self._presenter.show_all(self._shown_feed.take())
+        self.call_after_refresh(self._opened.set)
 
     def on_approval_wanted(self, message: ApprovalWanted) -> None:
         self.overlays.ask(message)
@@ -239,5 +243,9 @@ def run_app(launch: Launch) -> int:
     """
     app = ClawApp(launch)
     with orderly_end(app.end_from_outside):
-        app.run()
+        try:
+            app.run()
+        finally:
+            if app.waker is not None:
+                app.waker.close()
     return app.return_code or 0

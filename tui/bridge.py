@@ -4,10 +4,10 @@ questions reach it. A question becomes a future that a dialog resolves. Nothing 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from msgspec import Struct
 from textual.message import Message
 
 from agent.events import (
@@ -93,8 +93,7 @@ class SessionControls(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """Which session to open. `start`: what the command line says; `resume` names one by its id."""
 
     kind: Literal["start", "new", "resume", "demo"] = "start"
@@ -105,8 +104,7 @@ OpenSession = Callable[[Target, Emit, Approver], Awaitable[SessionControls]]
 """Opens a session. Slow work and heavy imports belong in a thread; failure is an exception whose text is shown."""
 
 
-@dataclass(frozen=True)
-class NoKey:
+class NoKey(Struct, frozen=True):
     """No provider can be reached: what would change that. Paths as they are to be shown."""
 
     auth_file: str
@@ -116,8 +114,7 @@ class NoKey:
     """For instance that the configured provider wants a variable of its own."""
 
 
-@dataclass(frozen=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True):
     """A line of the list of sessions. `when`: as it is to be shown, for instance "2 h ago"."""
 
     id: str
@@ -126,8 +123,7 @@ class SessionSummary:
     messages: int = 0
 
 
-@dataclass(frozen=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """`name` is PROVIDER/MODEL; `detail` a few words on its window and price."""
 
     name: str
@@ -146,8 +142,7 @@ def _nothing() -> None:
     return None
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """All that the application is started with. The plain facts are drawn in the first frame, before `open` is called."""
 
     open: OpenSession

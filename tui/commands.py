@@ -1,8 +1,9 @@
 """The slash commands: one table of names, help and handlers. Completion, /help and the dispatch are read from it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tui.bridge import MODES, Target
 from tui.current import CurrentSession
@@ -20,8 +21,7 @@ class Desk(Protocol):
     def leave(self, code: int = 0) -> None: ...
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     name: str
     help: str
     run: Callable[[Desk, str], None]

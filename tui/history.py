@@ -6,7 +6,6 @@ that cannot be used (missing rights, a device, a damaged line) costs the history
 
 import contextlib
 import fcntl
-import json
 import os
 import stat
 from collections.abc import Iterator
@@ -68,6 +67,8 @@ class PromptHistory:
         """Append one message to the file."""
         if self._path is None or len(text) > MAX_ENTRY_CHARS:
             return
+        import json
+
         line = json.dumps(text).encode() + b"\n"
         with contextlib.suppress(OSError), _locked(self._path):
             _append(self._path, line)
@@ -76,6 +77,8 @@ class PromptHistory:
 
 
 def _read(path: Path) -> list[str]:
+    import json  # not needed for the first frame
+
     texts: list[str] = []
     with contextlib.suppress(OSError), _opened(path, os.O_RDONLY) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -125,6 +128,8 @@ def _append(path: Path, line: bytes) -> None:
 
 def _cut(path: Path) -> None:
     """Keep the newest entries; the file is replaced, so a crash leaves the old one."""
+    import json
+
     kept = b"".join(json.dumps(text).encode() + b"\n" for text in _newest_within(_read(path), MAX_FILE_BYTES // 2))
     fresh = path.with_name(path.name + ".new")
     with _opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import sys
 import threading
 
@@ -11,6 +12,8 @@ from tui.print_mode import EXIT_USAGE, Collector, run, with_piped_input
 from tui.resuming import resumed_file
 from tui.startup import SetupError, Startup
 from tui.wiring import Opener
+
+_LISTING_PATIENCE_S = 5.0
 
 
 def one_task(startup: Startup) -> int:
@@ -40,10 +43,15 @@ def one_task(startup: Startup) -> int:
 def _warm_up(provider: Provider) -> None:
     with contextlib.suppress(ProviderError):  # the request tells it
         provider.warm_up()
+    gc.freeze()
+    gc.enable()
 
 
 async def _run(startup: Startup, opener: Opener, prompt: str) -> int:
     collector = Collector(lambda text: print(text, file=sys.stderr))
+    resumed = resumed_file(startup)
+    if resumed is None and not startup.has_listing():
+        await opener.corrected_default(_LISTING_PATIENCE_S)
     # Nobody can be asked, so what would ask is refused.
-    session = opener.open(collector.emit, None, resumed_file(startup), startup.arguments.fork)
+    session = opener.open(collector.emit, None, resumed, startup.arguments.fork)
     return await run(session, collector, prompt, startup.arguments.output_format)

@@ -3,7 +3,8 @@ never looks at a session, and draws nothing itself.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent import events
 from providers.types import TextBlock, ThinkingBlock

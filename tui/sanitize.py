@@ -8,6 +8,7 @@ scripts that need it stay. The result is plain text: draw it as segments or with
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -25,19 +26,36 @@ _HIDDEN = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-_SUSPECT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}]")
-_DRAWN = re.compile(
-    f"(?P<keep>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
-    f"|(?<=[0-9#*{_EMOJI}\u2000-\u33ff])[\ufe0e\ufe0f]"
-    f"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}])"
-    f"|(?<=[{_IDEOGRAPH}])[\U000e0100-\U000e01ef])"
-    f"|[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}]"
-)
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_UNSETTLED = re.compile(
-    "(?:\r|(?:[0-9#*\x80-\U0010ffff][\u200c\u200d\ufe0e\ufe0f]+)*[0-9#*\x80-\U0010ffff][\u200c\u200d\ufe0e\ufe0f]*)\\Z"
-)
 _MAX_HELD_CHARS = 64
+
+
+# Large sets take milliseconds to compile, so these patterns are made when they are first needed.
+@cache
+def _suspect() -> re.Pattern[str]:
+    return re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}]")
+
+
+@cache
+def _drawn() -> re.Pattern[str]:
+    return re.compile(
+        f"(?P<keep>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
+        f"|(?<=[0-9#*{_EMOJI}\u2000-\u33ff])[\ufe0e\ufe0f]"
+        f"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}])"
+        f"|(?<=[{_IDEOGRAPH}])[\U000e0100-\U000e01ef])"
+        f"|[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}]"
+    )
+
+
+@cache
+def _unsettled() -> re.Pattern[str]:
+    mark = "(?:[\ud800-\udbff][\udc00-\udfff]|[0-9#*\x80-\U0010ffff])"
+    return re.compile(f"(?:\r|(?:{mark}[\u200c\u200d\ufe0e\ufe0f]+)*{mark}[\u200c\u200d\ufe0e\ufe0f]*)\\Z")
+
+
+def warm_up() -> None:
+    """Make what the first foreign text needs; call it in a thread."""
+    _suspect(), _drawn(), _unsettled()
 
 
 def clean(text: str) -> str:
@@ -45,10 +63,10 @@ def clean(text: str) -> str:
     if text.isascii():
         if not _CONTROL.search(text):
             return text
-    elif not _SUSPECT.search(text):
+    elif not _suspect().search(text):
         return text
     text = _SURROGATES.sub(_join_pair, text.replace("\r\n", "\n"))
-    return _DRAWN.sub(_visible, text)
+    return _drawn().sub(_visible, text)
 
 
 class Sanitizer:
@@ -74,7 +92,7 @@ class Sanitizer:
         return clean(held)
 
     def _settled(self, text: str) -> str:
-        if match := _UNSETTLED.search(text, max(0, len(text) - _MAX_HELD_CHARS)):
+        if match := _unsettled().search(text, max(0, len(text) - _MAX_HELD_CHARS)):
             start = match.start()
             text, self._held = text[:start], text[start:]
         return clean(text)

@@ -5,10 +5,12 @@ What is heavy is imported inside the functions that run after the first frame.
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent.events import Emit
 from agent.permissions.approval import Approver
@@ -52,7 +54,8 @@ def run_screen(startup: Startup) -> int:
                 list_sessions=screen.list_sessions,
                 list_models=screen.list_models,
                 warm_up=screen.warm_up,
-                history_file=startup.paths.history_file,
+                # Without a key only the demo can be played, and that leaves nothing behind.
+                history_file=startup.paths.history_file if missing is None else None,
                 theme=startup.loaded.config.tui.theme or "claw-dark",
                 notices=startup.notices,
             )
@@ -65,6 +68,7 @@ class Screens:
     def __init__(self, startup: Startup) -> None:
         self._startup = startup
         self._openers: dict[bool, Opener] = {}
+        self._making = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self.scratch = contextlib.ExitStack()
         """Holds the demo's folder until claw ends."""
@@ -119,19 +123,21 @@ class Screens:
         return [ModelChoice(*choice) for choice in await opener.model_choices(_LISTING_PATIENCE_S)]
 
     def _opener(self, demo: bool) -> "Opener":
-        if demo not in self._openers:
-            from tui.wiring import Opener
+        """Blocks; warming up and opening ask for it at the same time, each in a thread."""
+        with self._making:
+            if demo not in self._openers:
+                from tui.wiring import Opener
 
-            startup = self._startup
-            if demo and startup.arguments.command != "demo":
-                arguments = replace(parse(["demo"]), mode=startup.arguments.mode)
-                startup = self.scratch.enter_context(starting(arguments, startup.env, startup.version))
-            self._openers[demo] = Opener(startup)
-        return self._openers[demo]
+                startup = self._startup
+                if demo and startup.arguments.command != "demo":
+                    arguments = replace(parse(["demo"]), mode=startup.arguments.mode)
+                    startup = self.scratch.enter_context(starting(arguments, startup.env, startup.version))
+                self._openers[demo] = Opener(startup)
+            return self._openers[demo]
 
     async def _correct_default(self, opener: "Opener", session: "Session") -> None:
         """Where no model was named: if the server does not offer ours, take the best of what it lists."""
         with contextlib.suppress(Exception):
-            name = await opener.listed_default(session.provider_name, session.model, _LISTING_PATIENCE_S)
+            name = await opener.corrected_default(_LISTING_PATIENCE_S)
             if name is not None and not session.running:
                 session.set_model(name)

@@ -75,30 +75,32 @@ def orderly_end(on_end: OnEnd) -> Iterator[None]:
     finally:
         if not ending.begun:
             ending.over.set()  # otherwise the deadline stands until the process is gone: threads may hang its end
-        signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def wake_on_signals(loop: asyncio.AbstractEventLoop) -> socket.socket:
-    """Let a signal that another thread received wake the event loop, so that its handler runs at once.
+class Waker:
+    """Lets a signal that another thread received wake the event loop, so that its handler runs at once.
 
     After a stop the kernel may give SIGCONT to any thread; the main thread would then sleep on, its handler pending.
-
-    Returns:
-        What must be kept as long as the loop runs.
     """
-    reader, writer = socket.socketpair()
-    for end in (reader, writer):
-        end.setblocking(False)
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
 
-    def drain() -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._reader, self._writer = socket.socketpair()
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        loop.add_reader(self._reader, self._drain)
+
+    def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            reader.recv(4_096)
+            self._reader.recv(4_096)
 
-    loop.add_reader(reader, drain)
-    return writer
+    def close(self) -> None:
+        """To be called when the loop is over, in the main thread."""
+        signal.set_wakeup_fd(-1)
+        self._reader.close()
+        self._writer.close()
 
 
 def _attributes() -> list[Any] | None:

@@ -3,15 +3,18 @@
 import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.config.layers import LoadedConfig, load_config
 from agent.config.paths import HomeError, Paths, project_root
 from agent.config.providers import provider_configs
 from agent.config.trust import is_trusted
 from agent.events import Notice
-from providers.models import default_model, is_loopback
+from agent.model_listing import read_listing
+from providers.models import default_model, is_loopback, pick_default
 from providers.types import ProviderConfig
 from tui.arguments import Arguments
 
@@ -37,8 +40,7 @@ class NoKeyError(SetupError):
         self.detail = what if provider else ""
 
 
-@dataclass
-class Startup:
+class Startup(Struct, frozen=True):
     """What is known before a session is opened."""
 
     arguments: Arguments
@@ -65,8 +67,21 @@ class Startup:
             return name
         for name, config in self.providers.items():
             if reachable(config):
-                return f"{name}/{default_model(config.api)}"
+                return f"{name}/{self._default_id(config)}"
         raise NoKeyError
+
+    def has_listing(self) -> bool:
+        """Whether the default model needs no further correction: it was named, or the server's listing is known."""
+        if self.named_model is not None:
+            return True
+        config = self.providers[self.default_name().partition("/")[0]]
+        return config.api == "scripted" or bool(read_listing(self.paths.models, config))
+
+    def _default_id(self, config: ProviderConfig) -> str:
+        """The newest of the middle class in the offline table, corrected by what the server listed last."""
+        offline = default_model(config.api)
+        listed = read_listing(self.paths.models, config)
+        return offline if not listed or any(m.id == offline for m in listed) else pick_default(listed, config.api)
 
     @property
     def named_model(self) -> str | None:
@@ -138,9 +153,8 @@ def _demo(arguments: Arguments, env: Mapping[str, str], paths: Paths, scratch: P
     from agent.demo import create_demo_project
 
     project = create_demo_project(scratch / "project")
-    own = Paths(
-        scratch / "config", scratch / "data", scratch / "state", paths.cache, home=paths.home, managed=paths.managed
-    )
+    config, data, state, cache = (scratch / name for name in ("config", "data", "state", "cache"))
+    own = Paths(config, data, state, cache, home=paths.home, managed=paths.managed)
     loaded = load_config(own, project, {}, (), None)
     # A demo may stand for nothing but itself: no key, no session and no rule of the user's is touched.
     # With `edits` the script's test runs are allowed too, so that it can finish where nobody is asked.

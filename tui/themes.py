@@ -5,16 +5,17 @@ follows the terminal's colours. Every text colour is moved until its contrast wi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
 from rich.style import Style
 from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
+_SEEDS = ("background", "foreground", "primary", "secondary", "accent", "success", "warning", "error")
 CONTRAST = 4.5
 """WCAG AA for normal text."""
 
@@ -49,8 +50,7 @@ CLAW_LIGHT = Theme(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Palette:
+class Palette(Struct, frozen=True, eq=False):
     """Styles with their background baked in, so that a row needs no further work once it is made.
 
     Palettes are compared by identity: `palette_for` gives the same object for the same colours.
@@ -106,9 +106,14 @@ def palette_for(theme: Theme) -> Palette:
     """The palette that belongs to a theme; the same object as long as the theme's colours are the same."""
     if theme.ansi:
         return _ansi_palette()
-    colors = theme.to_color_system().generate()
-    names = ("background", "foreground", "primary", "secondary", "accent", "success", "warning", "error")
-    return _palette(theme.dark, tuple(Color.parse(colors[name]).hex6 for name in names))
+    return _palette(theme.dark, _seeds(theme.dark, *(getattr(theme, name) for name in _SEEDS)))
+
+
+@lru_cache(8)
+def _seeds(dark: bool, *given: str | None) -> tuple[str, ...]:
+    """The colours that Textual makes of what a theme gives; it works out two hundred others with them."""
+    colors = Theme("", **dict(zip(_SEEDS, given, strict=True)), dark=dark).to_color_system().generate()  # type: ignore[arg-type]
+    return tuple(Color.parse(colors[name]).hex6 for name in _SEEDS)
 
 
 def contrast(a: Color, b: Color) -> float:

@@ -1,5 +1,8 @@
 """What keeps keys ahead of everything else, and the first frame ahead of imports. Process-wide, so only the application
 calls it, once.
+
+A start makes objects that stay. The command line switches the collector off for it, and here it comes back once the last
+import is done, with all of that out of its sight: a full collection would hold up a key for a tenth of a second.
 """
 
 import gc
@@ -14,6 +17,8 @@ PAINT_S = 1 / 240
 """Textual paints at 60 Hz by itself, and a key waits for up to two ticks. The timer is paused while idle."""
 SWITCH_S = 0.0005
 """Textual reads and writes the terminal in threads."""
+PATIENCE_S = 2.0
+"""How long the SDK's import waits for the session that is being opened, so that neither slows the other."""
 _SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
 
 
@@ -22,16 +27,22 @@ def before_first_frame() -> None:
     vars(textual.screen)["UPDATE_PERIOD"] = PAINT_S
 
 
-def after_first_frame(warm_up: Callable[[], None]) -> None:
-    """Take what start-up made out of the collector's sight, and import what will be needed soon in a thread."""
+def after_first_frame(warm_up: Callable[[], None], opened: threading.Event) -> None:
+    """Import in a thread what will be needed soon: first what draws a message, then, once a session is `opened`, the SDK."""
     sys.setswitchinterval(SWITCH_S)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
-    threading.Thread(target=_warm, args=(warm_up,), name="claw-warm-up", daemon=True).start()
+    threading.Thread(target=_warm, args=(warm_up, opened), name="claw-warm-up", daemon=True).start()
 
 
-def _warm(warm_up: Callable[[], None]) -> None:
-    for name in _SOON_NEEDED:
-        importlib.import_module(name)
-    warm_up()
+def _warm(warm_up: Callable[[], None], opened: threading.Event) -> None:
+    from tui.widgets import transcript
+
+    try:
+        transcript.warm_up()
+        opened.wait(PATIENCE_S)
+        warm_up()
+        for name in _SOON_NEEDED:
+            importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()

@@ -5,7 +5,7 @@ Opening is quick and imports no SDK; what is heavy (SDK, tokenizer, prices) is l
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from agent.context.tokens import TOKENIZER, Counter, TokenizerUnavailableError
 from agent.conversation import Conversation, Model
 from agent.events import Emit, Notice
 from agent.instructions.discovery import Place
+from agent.model_listing import save_listing
 from agent.permissions.approval import Approver
 from agent.permissions.configured import configured_rules
 from agent.permissions.gate import Gate, Mode
@@ -42,7 +43,7 @@ from providers import registry
 from providers.base import ListedModel, Provider
 from providers.errors import ProviderError
 from providers.model_table import MODELS
-from providers.models import Catalogue, ModelFacts, load_catalogue, model_facts, pick_default
+from providers.models import Catalogue, ModelFacts, load_catalogue, model_facts
 from providers.types import Effort, ProviderConfig
 from tui.startup import NoKeyError, SetupError, Startup, reachable
 
@@ -100,15 +101,29 @@ class Opener:
         with contextlib.suppress(TokenizerUnavailableError):
             self.counter.load()
 
-    async def listed_default(self, provider: str, model_id: str, patience_s: float) -> str | None:
-        """PROVIDER/MODEL to use instead of the offline default, or None if the server offers that or lists nothing."""
+    async def listed(self, provider: str, patience_s: float) -> Sequence[ListedModel]:
+        """What the provider's server lists now; kept for the next start.
+
+        Raises:
+            ProviderError, TimeoutError: it does not answer.
+        """
         client = self.client(provider)
         async with asyncio.timeout(patience_s):
-            listed = await client.list_models()
-        if not listed or any(model.id == model_id for model in listed):
+            models = await client.list_models()
+        self._listed.update({f"{provider}/{model.id}": model for model in models})
+        await asyncio.to_thread(save_listing, self.startup.paths.models, client.config, models)
+        return models
+
+    async def corrected_default(self, patience_s: float) -> str | None:
+        """PROVIDER/MODEL to use where none was named, once the server was asked; None: the default stands."""
+        if self.startup.named_model is not None:
             return None
-        self._listed.update({f"{provider}/{model.id}": model for model in listed})
-        return f"{provider}/{pick_default(listed, client.config.api)}"
+        default = self.startup.default_name()
+        provider = default.partition("/")[0]
+        with contextlib.suppress(ProviderError, TimeoutError):
+            await self.listed(provider, patience_s)
+        corrected = self.startup.default_name()
+        return None if corrected == default else corrected
 
     async def model_choices(self, patience_s: float) -> list[tuple[str, str]]:
         """(PROVIDER/MODEL, a few words) for every provider that can be reached, as its server lists them, else from the table."""
@@ -118,10 +133,7 @@ class Opener:
                 continue
             ids: list[str] = []
             with contextlib.suppress(ProviderError, TimeoutError):
-                async with asyncio.timeout(patience_s):
-                    for model in await self.client(name).list_models():
-                        self._listed[f"{name}/{model.id}"] = model
-                        ids.append(model.id)
+                ids = [model.id for model in await self.listed(name, patience_s)]
             for model_id in ids or [known for known, row in MODELS.items() if row.api == config.api]:
                 facts = self.facts(config, model_id)
                 choices.append((f"{name}/{model_id}", _detail(facts)))

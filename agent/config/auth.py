@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.config.lines import format_key
+from agent.config.key_paths import format_key
 from agent.config.problems import Problem
 from agent.config.reading import UnreadableError, printable, read_small
 from agent.config.schema import Config

@@ -5,14 +5,13 @@ A file is never changed here, and never trusted to be a file: devices, FIFOs and
 
 import re
 import stat
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from agent.config.lines import MAX_PARTS, KeyPath, format_key, key_lines, over_dotted_line
+from agent.config.key_paths import KeyPath, format_key
 from agent.config.paths import PROJECT_FOLDER, Paths
 from agent.config.problems import Problem
 from agent.config.reading import UnreadableError, read_small
@@ -80,6 +79,11 @@ def read_config(file: ConfigFile) -> Parsed:
 
 
 def _parse(file: ConfigFile, text: str, bom: Problem | None) -> Parsed:
+    # A start without any configuration does without these.
+    import tomllib
+
+    from agent.config.lines import MAX_PARTS, key_lines, over_dotted_line
+
     if (line := over_dotted_line(text)) is not None:
         return _damaged(file, f"a key has more than {MAX_PARTS} parts", line=line)
     try:
@@ -92,6 +96,8 @@ def _parse(file: ConfigFile, text: str, bom: Problem | None) -> Parsed:
 
 
 def _syntax_error(file: ConfigFile, text: str, message: str) -> Parsed:
+    from agent.config.lines import key_lines
+
     line, column = text.count("\n") + 1, None
     if (place := _PLACE.search(message)) is not None:
         message = message[: place.start()]

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 
 from agent.config.addresses import address_fault
-from agent.config.lines import KeyPath
+from agent.config.key_paths import KeyPath
 from agent.config.schema import InstructionFormat, InstructionLayer, Mode
 from providers.models import ModelOverride
 from providers.types import Effort

@@ -10,8 +10,7 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
 
-KeyPath = tuple[str, ...]
-"""The parts of a dotted key. The place of an item in an array is a part too: its 0-based index in digits."""
+from agent.config.key_paths import KeyPath
 
 MAX_PARTS = 32
 MAX_DEPTH = 64
@@ -45,16 +44,6 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     with contextlib.suppress(_LostError):
         scanner.document()
     return scanner.lines
-
-
-def format_key(path: KeyPath) -> str:
-    """The path as TOML writes it: `models."a.b".price`."""
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in path)
-
-
-def _quoted(part: str) -> str:
-    escaped = part.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'
 
 
 class _Scanner:

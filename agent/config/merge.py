@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent.config.lines import KeyPath, format_key
+from agent.config.key_paths import KeyPath, format_key
 from agent.config.problems import Problem
 from agent.config.schema import Config, Layer
 from agent.config.validate import Candidate

@@ -1,6 +1,5 @@
 """The two layers that are no files: `KEY=VALUE` of the command line, and the environment variables for addresses."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +29,8 @@ def parse_overrides(overrides: Sequence[str]) -> Checked:
 
 
 def _checked(path: Sequence[str], raw: str, source: Source) -> Checked:
+    import tomllib
+
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
     except (ValueError, RecursionError):
@@ -51,6 +52,8 @@ def _merge_into(result: Checked, new: Checked) -> None:
 
 
 def _key_path(name: str) -> tuple[str, ...] | None:
+    import tomllib
+
     try:
         table: Any = tomllib.loads(f"{name.strip()} = 0") if "\n" not in name and len(name) < 1000 else {}
     except (ValueError, RecursionError):

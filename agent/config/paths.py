@@ -101,6 +101,11 @@ class Paths(Struct, frozen=True):
         return self.state / "history"
 
     @property
+    def models(self) -> Path:
+        """What providers listed last."""
+        return self.cache / "models"
+
+    @property
     def spills(self) -> Path:
         """Outputs that were capped, made anew as files from the sessions that hold them."""
         return self.cache / "spills"

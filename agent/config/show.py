@@ -8,7 +8,7 @@ import msgspec
 
 from agent.config.keys import KEYS, Key
 from agent.config.layers import LoadedConfig, Origin
-from agent.config.lines import KeyPath, format_key
+from agent.config.key_paths import KeyPath, format_key
 from agent.config.paths import Paths
 from agent.config.providers import key_sources
 from agent.config.reading import printable

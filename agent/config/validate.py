@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agent.config.keys import KEYS, PROFILES, RESERVED, SECTIONS, Key
-from agent.config.lines import KeyPath, format_key
+from agent.config.key_paths import KeyPath, format_key
 from agent.config.problems import Problem, Severity
 from agent.config.schema import Layer
 

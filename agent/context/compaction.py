@@ -143,6 +143,8 @@ def _prepare(inputs: CompactionInputs) -> _Draft | NotCompacted:
         facts_tokens=min(_MOST_FACTS_TOKENS, room // 10),
         count=meter.count,
     )
+    if meter.count(record.text) >= sum(sizes[: cut.index]):
+        return NotCompacted("the user's own words are nearly all there is to replace, so it would free nothing", True)
     live = None if inputs.window.compaction is None else inputs.window.compaction.payload
     previous = live.summary if isinstance(live, Compaction) else ""
     return _Draft(cut, summary_output_cap(limits, inputs.facts.max_output_tokens, room), record, previous)

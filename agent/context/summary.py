@@ -2,8 +2,8 @@
 
 Pure: nothing here calls a model. The shared form is the conversation's own request plus one user message, so that the
 provider's cache is hit; the rendered form gives the transcript as text to a request without tools. Decisions: the record
-comes first and the summary last, next to the messages that stay; a reply without the asked-for headings is still used
-(the record holds the facts), and `missing_sections` tells so.
+comes first and the summary last, next to the messages that stay; a reply without the asked-for headings is still used,
+since the record holds the facts.
 """
 
 from functools import cache
@@ -17,7 +17,6 @@ from agent.context.fence import disarm, fence
 from providers.base import ModelRequest
 from providers.types import Effort, PromptSection, StopReason, TextBlock, Usage, UserMessage
 
-SECTIONS = ("Goal", "Constraints and preferences", "Progress", "Key decisions", "Next steps", "Critical context")
 _PROMPTS = Path(__file__).parent.parent / "prompts"
 _UNFINISHED: dict[StopReason, str] = {
     "max_tokens": "the summary was cut off at its output limit",
@@ -102,12 +101,6 @@ def lower_effort(current: Effort | None, efforts: tuple[Effort, ...], thought: b
         return efforts[0] if thought else None
     order: tuple[Effort, ...] = ("off", "low", "medium", "high")
     return efforts[0] if order.index(efforts[0]) < order.index(current) else None
-
-
-def missing_sections(summary: str) -> tuple[str, ...]:
-    """Headings of the asked-for sections that do not occur in a summary, whatever their level or case."""
-    lines = {line.strip(" #*:").lower().replace("&", "and") for line in summary.splitlines()}
-    return tuple(name for name in SECTIONS if name.lower() not in lines)
 
 
 def message_text(record: str, summary: str, has_request: bool) -> str:

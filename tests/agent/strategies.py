@@ -75,7 +75,7 @@ def step(transcript: Transcript) -> st.SearchStrategy[Payload]:
 
 
 @st.composite
-def transcripts(draw: st.DrawFn, max_size: int = 25) -> Transcript:
+def transcripts(draw: st.DrawFn, max_size: int = 18) -> Transcript:
     transcript = Transcript()
     for _ in range(draw(st.integers(0, max_size))):
         transcript.append(draw(step(transcript)), 0)

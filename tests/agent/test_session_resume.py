@@ -6,11 +6,11 @@ import pytest
 
 from agent.events import MessageCompleted, ToolFinished, ToolStarted, UserMessageAdded
 from agent.store import sessions
-from agent.store.lock import SessionBusyError
 from agent.transcript import Assistant, Prefix, Reminder, Result, Setting, User
 from agent.window import MISSING_RESULT
 from providers.types import TextBlock, ToolCall, Usage
 from tests.fakes.session_kit import Desk, Talk, is_prefix, make_project
+from tui.startup import SetupError
 
 
 async def talked(desk: Desk, *texts: str) -> Talk:
@@ -114,7 +114,7 @@ async def test_a_session_that_is_open_elsewhere_is_refused_and_can_be_forked(one
     async with one_desk.open() as talk:
         one_desk.wire.reply("One.")
         await talk.session.prompt("one")
-        with pytest.raises(SessionBusyError, match="open in another claw"):
+        with pytest.raises(SetupError, match="open in another claw"):
             async with one_desk.open(talk.path):
                 pass
         async with one_desk.open(talk.path, fork=True) as fork:

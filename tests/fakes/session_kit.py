@@ -7,10 +7,11 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from agent.config.layers import load_config
 from agent.config.paths import Paths, project_root
@@ -24,6 +25,7 @@ from agent.store import sessions
 from agent.transcript import Entry, Payload, Transcript
 from providers.types import TextBlock, Usage
 from tests.fakes.grammar import check_grammar
+from tests.fakes.model_server import json_reply
 from tests.fakes.wires import Wire
 from tui.arguments import Arguments
 from tui.startup import Startup
@@ -59,6 +61,7 @@ class Desk:
 
     def __init__(self, wire: Wire, project: Path, home: Path, window_tokens: int = 200_000) -> None:
         self.wire = wire
+        wire.server.always("/v1/models", json_reply({"data": [], "has_more": False}))
         self.project = project
         self.home = home
         self.env: dict[str, str] = {**wire.env, "CLAW_HOME": str(home), "HOME": str(home)}

@@ -61,10 +61,15 @@ class Terminal:
         while time.monotonic() < end and self.read(quiet_s):
             pass
 
+    def complete(self) -> int:
+        """How much of `raw` is to be shown: all of it, unless a subclass knows that a frame is only half here."""
+        return len(self.raw)
+
     def display(self) -> list[str]:
         """The rows of the screen as they are now."""
-        self._stream.feed(bytes(self.raw[self._fed :]))
-        self._fed = len(self.raw)
+        end = self.complete()
+        self._stream.feed(bytes(self.raw[self._fed : end]))
+        self._fed = end
         return [row.rstrip() for row in self.screen.display]
 
     def text(self) -> str:

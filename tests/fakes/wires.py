@@ -275,10 +275,10 @@ class ResponsesSide(_Base):
 
 
 def _call(tool: Tool) -> tuple[str, Any, str | None, int]:
-    """Name, arguments, id and how many characters an event has: twelve, or more where these would be thousands of events."""
+    """Name, arguments, id and how many characters an event has: twelve, or more where these would be hundreds of events."""
     arguments = tool[1] if isinstance(tool[1], str) else json.dumps(tool[1])
     size = len(arguments)
-    return tool[0], arguments, tool[2] if len(tool) > 2 else None, max(12, size // 1_000)
+    return tool[0], arguments, tool[2] if len(tool) > 2 else None, max(12, size // 100)
 
 
 def _held(reply: Reply, after: threading.Event | None) -> Reply:

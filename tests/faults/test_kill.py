@@ -31,11 +31,14 @@ def desk_in(folder: Path) -> Iterator[Desk]:
         yield Desk(ResponsesSide(server), folder / "project", folder / "home")
 
 
-async def kill(pid: int) -> None:
+async def kill(claw: int | asyncio.subprocess.Process) -> None:
     """Kill claw alone, and see it and its helpers end within a second."""
-    below = [pid, *children_of(pid)]
+    pid = claw if isinstance(claw, int) else claw.pid
+    below = children_of(pid)
     os.kill(pid, signal.SIGKILL)
-    assert await comes_true(lambda: not any(map(runs, below)), 1.0)
+    if not isinstance(claw, int):
+        await claw.communicate()
+    assert await comes_true(lambda: not Path(f"/proc/{pid}").exists() and not any(map(runs, below)), 1.0)
 
 
 async def test_B11_killed_while_a_command_runs_it_takes_everything_along_and_goes_on(tmp_path: Path) -> None:
@@ -47,8 +50,7 @@ async def test_B11_killed_while_a_command_runs_it_takes_everything_along_and_goe
         )
         process = await start(desk, "-p", "wait", "-m", desk.model, "--mode", "auto")
         assert await comes_true(lambda: all(map(marked, marks)), 30.0)
-        await kill(process.pid)
-        await process.communicate()
+        await kill(process)
         assert await comes_true(lambda: not any(map(marked, marks)), 1.0)
 
         desk.wire.reply("I check.")
@@ -153,8 +155,7 @@ async def test_a_message_that_waited_when_claw_was_killed_is_delivered_once(tmp_
         assert process.stdout is not None
         path = Path((await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip())
         assert await comes_true(lambda: waiting(path) == ["second"])
-        await kill(process.pid)
-        await process.communicate()
+        await kill(process)
         for text in ("third", "fourth"):
             desk.wire.reply("Yes.")
             async with desk.open(path) as talk:

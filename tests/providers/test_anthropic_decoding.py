@@ -149,6 +149,24 @@ def test_B5_a_last_report_that_says_less_takes_nothing_back(usage: dict[str, Any
     assert assembler.usage == Usage(100, 60_000, 500, 5)
 
 
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "1e999", "-5", '"many"', "null", "true", "{}"])
+def test_B7_an_odd_figure_in_a_report_loses_no_reply(odd: str) -> None:
+    report = f'"input_tokens": {odd}, "cache_read_input_tokens": 7.0, "output_tokens_details": {odd}'
+    data = (
+        MessageStream().text("hi").data
+        + (
+            f'data: {{"type": "message_delta", "delta": {{"stop_reason": "end_turn"}}, "usage": {{{report}}}}}\n\n'
+            'data: {"type": "message_stop"}\n\n'
+        ).encode()
+    )
+    decoder = AnthropicDecoder("claude-x")
+    last = decoder.feed(SseDecoder().feed(data))[-1]
+    assert isinstance(last, Completed)
+    assert decoder.failure is None
+    assert last.usage.cache_read_tokens == 7
+    assert last.usage.input_tokens >= 0
+
+
 def test_B7_a_server_that_reports_only_at_the_end_is_heard() -> None:
     start = {"input_tokens": 0, "output_tokens": 0}
     assembler = folded(MessageStream(usage=start).text("a").stop("end_turn", {"input_tokens": 9, "output_tokens": 5}))

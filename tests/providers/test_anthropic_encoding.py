@@ -60,7 +60,7 @@ def marked(parsed: dict[str, Any]) -> list[Any]:
     return [unmarked(b) for m in parsed["messages"] for b in m["content"] if "cache_control" in b]
 
 
-def test_a_whole_conversation_gives_this_body() -> None:
+def test_I1_C1_system_messages_and_tools_stand_apart_in_the_body() -> None:
     messages: list[Message] = [
         user("fix it", "<reminder>today</reminder>"),
         AssistantMessage(
@@ -214,10 +214,12 @@ def test_images_go_as_base64_and_a_missing_one_as_a_sentence() -> None:
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(b"\x89PNG").decode()},
     }
-    assert parsed["messages"][0]["content"] == [image, text("[An image of type image/tiff that cannot be sent.]")]
+    assert parsed["messages"][0]["content"] == [image, text("[An image of type image/tiff (sha) that cannot be sent.]")]
     assert parsed["messages"][2]["content"][0]["content"] == [image]
-    without = body(request(messages))
-    assert without["messages"][0]["content"][0] == text("[An image of type image/png that cannot be sent.]")
+    nothing: dict[str, bytes] = {}
+    for load_blob in (None, nothing.__getitem__):
+        without = body(request(messages, load_blob=load_blob))
+        assert without["messages"][0]["content"][0] == text("[An image of type image/png (sha) that cannot be sent.]")
 
 
 def test_a_result_without_content_is_still_a_result() -> None:
@@ -226,6 +228,10 @@ def test_a_result_without_content_is_still_a_result() -> None:
 
 
 # --------------------------------------------------------------------------- thinking
+
+
+LEAST = {"thinking": {"type": "adaptive", "display": "summarized"}, "effort": "low"}
+NEVER_OFF = ("opus-5-5", "sonnet-5-5", "fable-5", "fable-5-2", "mythos-5-2", "opus-5-5-20261101")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +243,8 @@ def test_a_result_without_content_is_still_a_result() -> None:
         ("claude-haiku-4-5-20251001", "medium", {"thinking": {"type": "enabled", "budget_tokens": 8_192}}),
         ("claude-sonnet-5", "off", {"thinking": {"type": "disabled"}}),
         ("claude-haiku-5-5", "off", {"thinking": {"type": "disabled"}}),
-        ("claude-fable-5", "off", {}),
+        *((f"claude-{name}", "off", LEAST) for name in NEVER_OFF),
+        ("claude-sonnet-7", "off", LEAST),
         ("claude-opus-4-6", "off", {}),
         ("claude-sonnet-4-5", "off", {}),
         ("glm-5", "high", {}),
@@ -251,7 +258,9 @@ def test_effort_becomes_what_the_model_takes(model: str, effort: Effort | None, 
     assert found == expected
 
 
-@pytest.mark.parametrize(("max_tokens", "budget"), [(32_000, 16_384), (4_000, 2_976), (2_048, 1_024), (2_000, None)])
+@pytest.mark.parametrize(
+    ("max_tokens", "budget"), [(64_000, 16_384), (32_000, 16_000), (4_000, 2_000), (2_048, 1_024), (2_047, None)]
+)
 def test_a_thinking_budget_leaves_room_for_the_answer(max_tokens: int, budget: int | None) -> None:
     parsed = body(request([user("hi")], model="claude-sonnet-4-5", effort="high", max_tokens=max_tokens))
     assert parsed.get("thinking", {}).get("budget_tokens") == budget

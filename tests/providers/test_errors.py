@@ -150,3 +150,25 @@ def test_R47_no_key_in_a_text() -> None:
     shaped = "sk-ant-" + "a1B2" * 6
     text = f"key top-secret with gateway-secret and {shaped} was refused, flag 1"
     assert redacted(text, config) == "key (hidden) with (hidden) and (hidden) was refused, flag 1"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "soon"])
+def test_T76_a_wait_that_is_no_number_is_none(value: str) -> None:
+    assert retry_after({"retry-after-ms": value}) is None
+    assert retry_after({"retry-after": value}) is None
+    assert retry_after({"retry-after": "9" * 400}) is None
+
+
+def test_R47_a_placeholder_for_a_key_garbles_no_message() -> None:
+    config = ProviderConfig("local", "responses", key=Secret("x"), headers={"x-team": "blue"})
+    assert redacted("exceeds the maximum of 8192 for team blue", config) == "exceeds the maximum of 8192 for team blue"
+
+
+def test_R47_a_configuration_shows_neither_key_nor_headers() -> None:
+    headers = {"authorization": "Bearer hidden-1", "x-team": "hidden-2"}
+    config = ProviderConfig("mine", "anthropic", "https://models.example.com", Secret("hidden-3"), headers)
+    for shown in (repr(config), str(config), f"{config}", str(config.__rich_repr__()), repr({"a": [config]})):
+        assert "hidden-" not in shown
+        assert "mine" in shown and "authorization" in shown and "https://models.example.com" in shown
+    assert config.headers == headers
+    assert config == ProviderConfig("mine", "anthropic", "https://models.example.com", Secret("hidden-3"), headers)

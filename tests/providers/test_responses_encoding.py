@@ -69,7 +69,7 @@ def items(*messages: Message, **fields: Any) -> Any:
     return body(messages, **fields)["input"]
 
 
-def test_the_whole_body() -> None:
+def test_I1_system_messages_and_tools_stand_apart_in_the_body() -> None:
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
     conversation = (
         user("Fix it."),

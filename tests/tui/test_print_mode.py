@@ -24,7 +24,16 @@ async def test_the_answer_alone_goes_to_standard_output_and_the_model_comes_from
     anthropic_desk.wire.reply("I look.", tools=[("glob", {"pattern": "*"})])
     anthropic_desk.wire.reply(ANSWER)
     assert await run(anthropic_desk, "-p", "hi") == Done(0, f"{ANSWER}\n", "")
-    assert anthropic_desk.bodies()[0]["model"].startswith("claude-sonnet")
+    assert {body["model"] for body in anthropic_desk.bodies()} == {"claude-sonnet-5-5"}
+
+
+async def test_a_default_model_is_corrected_by_the_first_listing_and_the_listing_is_kept(anthropic_desk: Desk) -> None:
+    anthropic_desk.wire.server.anthropic.models({"id": "claude-sonnet-9-1"}, {"id": "claude-opus-9-1"})
+    for _ in range(2):
+        anthropic_desk.wire.reply(ANSWER)
+        assert (await run(anthropic_desk, "-p", "hi")).code == 0
+    assert [body["model"] for body in anthropic_desk.bodies()] == ["claude-sonnet-9-1"] * 2
+    assert sum(request.path == "/v1/models" for request in anthropic_desk.wire.server.requests) == 1
 
 
 async def test_json_is_one_object_with_the_documented_fields(desk: Desk) -> None:

@@ -66,8 +66,8 @@ class ApprovalScreen(Dialog[Answer]):
 
     def _refresh_answers(self) -> None:
         pager, choices = self.query_one(Pager), self.query_one(Choices)
-        far = "" if pager.all_seen else "PageDown first"
-        near = "" if pager.end_seen else "End first"
+        far = None if pager.all_seen else "PageDown first" if pager.looked_at else ""
+        near = None if pager.end_seen else "End first" if pager.looked_at else ""
         answers = [Answerable("y", "Yes, once", "yes", near)]
         if (rule := self._request.rule) is not None:
             named = one_line(rule, 60)
@@ -148,7 +148,7 @@ class ApprovalScreen(Dialog[Answer]):
                 return
 
     def _give(self, answer: Answerable) -> None:
-        if answer.withheld:
+        if answer.withheld is not None:
             pager = self.query_one(Pager)
             # The first press shows what was not seen; the guard runs anew, so a double press is no answer.
             if answer.key == "y":

@@ -203,7 +203,8 @@ class Compaction(Foldable):
     __slots__ = ("title",)
 
     def __init__(self, text: str) -> None:
-        self.title, _, rest = text.partition("\n")
+        title, _, rest = text.partition("\n")
+        self.title = " ".join(title.split())
         super().__init__(rest.strip("\n"))
 
     @property

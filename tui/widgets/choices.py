@@ -3,8 +3,8 @@ dialog decides what a key means, so a click only ever marks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
@@ -16,16 +16,15 @@ from tui.sanitize import shorten
 from tui.widgets.status import Piece
 
 
-@dataclass(frozen=True)
-class Answerable:
+class Answerable(Struct, frozen=True):
     """An answer that may be offered. Texts are clean already."""
 
     key: str
     label: str
     short: str
     """One word, for the single row."""
-    withheld: str = ""
-    """Why it cannot be chosen now; empty if it can."""
+    withheld: str | None = None
+    """Why it cannot be chosen now, empty where that goes without saying; None if it can."""
 
 
 def choice_rows(answers: Sequence[Answerable], marked: int, width: int) -> list[list[Piece]]:
@@ -33,7 +32,7 @@ def choice_rows(answers: Sequence[Answerable], marked: int, width: int) -> list[
     rows: list[list[Piece]] = []
     for index, answer in enumerate(answers):
         here = index == marked
-        style = "$claw-dim" if answer.withheld else ("bold $primary" if here else "$foreground")
+        style = "$claw-dim" if answer.withheld is not None else ("bold $primary" if here else "$foreground")
         label = f"{answer.label} ({answer.withheld})" if answer.withheld else answer.label
         head = f"{'▸' if here else ' '} {answer.key}  "
         rows.append([(shorten(head, width), style), (shorten(label, max(0, width - cell_len(head))), style)])
@@ -46,7 +45,7 @@ def choice_row(answers: Sequence[Answerable], marked: int, width: int) -> list[P
     spare = width - 2 * len(answers)
     for index, answer in enumerate(answers):
         word = f" {answer.short}" if index == marked and cell_len(answer.short) + 1 <= spare else ""
-        style = "$claw-dim" if answer.withheld else ("reverse" if index == marked else "bold $primary")
+        style = "$claw-dim" if answer.withheld is not None else ("reverse" if index == marked else "bold $primary")
         pieces += [(answer.key + word, style), (" ", "")]
     return pieces
 

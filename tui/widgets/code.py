@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from pygments.lexer import Lexer
-from pygments.token import _TokenType
 from rich.style import Style
 
 from tui.themes import Palette
 from tui.widgets.lines import Line, Span, fold
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
 
 _MAX_LEXED_CHARS = 20_000
 """Longer single blocks (one endless line) are drawn plain: some lexers take quadratic time."""
@@ -45,7 +48,7 @@ def _lexed(language: str, text: str, palette: Palette) -> list[Span]:
 
 
 @lru_cache(64)
-def _lexer(language: str) -> Lexer | None:
+def _lexer(language: str) -> "Lexer | None":
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 
@@ -56,7 +59,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 @lru_cache(1024)
-def _style(palette: Palette, kind: _TokenType) -> Style:
+def _style(palette: Palette, kind: "_TokenType") -> Style:
     name = str(kind).removeprefix("Token").removeprefix(".")
     while name and name not in palette.syntax:
         name = name.rpartition(".")[0]

@@ -3,8 +3,8 @@ the composer, which keeps the focus.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
@@ -19,8 +19,7 @@ MAX_ROWS = 10
 LABEL_CELLS = 28
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One line of the list. Label and help may be foreign text."""
 
     insert: str

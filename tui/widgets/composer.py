@@ -134,7 +134,8 @@ class Composer(TextArea):
         self.insert_text(event.text)
 
     def _enter(self) -> None:
-        choice = self._popup.chosen if self._popup.is_open else None
+        self._offer()
+        choice = self._popup.chosen
         if choice is not None and (choice.insert != self.text or choice.sends):
             self.take(choice)
             if not choice.sends:
@@ -158,6 +159,7 @@ class Composer(TextArea):
         self._replace_via_keyboard("\n", *self.selection)
 
     def action_escape(self) -> None:
+        self._offer()
         if self._popup.is_open:
             self._closed_for = self.text
             self._popup.hide()
@@ -165,6 +167,7 @@ class Composer(TextArea):
             self.post_message(self.EscapePressed())
 
     def action_complete(self) -> None:
+        self._offer()
         if choice := self._popup.chosen:
             self.take(choice)
 
@@ -175,6 +178,7 @@ class Composer(TextArea):
             self.post_message(self.EndPressed())
 
     def action_cursor_up(self, select: bool = False) -> None:
+        self._offer()
         if self._popup.is_open:
             self._popup.move(-1)
         elif not select and self._row() == 0 and (older := self._history.older(self.whole_text)) is not None:
@@ -183,6 +187,7 @@ class Composer(TextArea):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
+        self._offer()
         if self._popup.is_open:
             self._popup.move(1)
         elif (
@@ -209,6 +214,15 @@ class Composer(TextArea):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
+        self._offer()
+
+    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
+        event.stop()
+        self._offer()
+
+    def _offer(self) -> None:
+        """Bring the list up to date. A key that uses it does so first: the message that the text changed may still wait
+        behind it, and what the list offered for an earlier text must not be taken."""
         text = self.text
         if text != self._closed_for:
             self._closed_for = None

@@ -1,8 +1,8 @@
 """How a row of the transcript is laid out: a margin, two cells for a mark, the body, a margin."""
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 
@@ -18,8 +18,7 @@ _ROOMY = 40
 """From this width on there are margins."""
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True, dict=True):
     """What a block needs to know to be rendered. Equal pages give equal rows."""
 
     width: int

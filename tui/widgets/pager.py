@@ -32,6 +32,8 @@ class Pager(ScrollView, can_focus=False):
         self._wrapped_for = -1
         self._seen_rows = 0
         """Rows from the top on that were on the screen without a gap."""
+        self.looked_at = False
+        """Whether it has been on the screen at all."""
         self.end_seen = False
         self.all_seen = False
 
@@ -87,6 +89,7 @@ class Pager(ScrollView, can_focus=False):
         height = self.scrollable_content_region.height
         if height < 1 or self._wrapped_for < 1:
             return
+        self.looked_at = True
         top = self.scroll_offset.y
         if top <= self._seen_rows:
             self._seen_rows = max(self._seen_rows, top + height)

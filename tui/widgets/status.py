@@ -4,9 +4,9 @@
 only holds the values.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual.content import Content
 from textual.reactive import reactive
@@ -23,8 +23,7 @@ Piece = tuple[str, str]
 """Text and style."""
 
 
-@dataclass(frozen=True)
-class StatusFacts:
+class StatusFacts(Struct, frozen=True):
     """What the line shows. Names are foreign text."""
 
     model: str = ""
@@ -40,8 +39,7 @@ class StatusFacts:
     branch: str = ""
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     importance: int
     """Parts with the lowest value go first; 9 stays."""
     pieces: tuple[Piece, ...]

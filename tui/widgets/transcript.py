@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from agent.tools.details import ResultDetails
+from tui import sanitize
 from tui.sanitize import clean
 from tui.widgets import code, markdown
 from tui.widgets.blocks import Block, Compaction, Foldable, Level, Notice, UserText, reply_block
@@ -25,6 +26,7 @@ from tui.widgets.thinking import Thinking
 
 def warm_up() -> None:
     """Import the Markdown parser and the lexers, which the first block needs; call it in a thread."""
+    sanitize.warm_up()
     markdown.warm_up()
     code.warm_up()
 

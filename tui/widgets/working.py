@@ -7,8 +7,9 @@ written.
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 from textual.timer import Timer
@@ -21,8 +22,7 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_S = 0.125
 
 
-@dataclass(frozen=True)
-class WorkFacts:
+class WorkFacts(Struct, frozen=True):
     """What the row shows. Times are those of the widget's clock, in seconds."""
 
     activity: str = ""

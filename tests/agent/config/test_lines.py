@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config.lines import format_key, key_lines, over_dotted_line
+from agent.config.key_paths import format_key
+from agent.config.lines import key_lines, over_dotted_line
 
 TEXT = '''# comment with [brackets] = "x"
 model = "a/b"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent.context.budget import ContextSettings
-from agent.context.compaction import CompactionInputs, NotCompacted, Reply, compact
+from agent.context.compaction import CompactionInputs, NotCompacted, Reply, Trigger, compact
 from agent.context.tokens import Counter
 from agent.transcript import Compaction, InstructionFile, Prefix, Undo, User
 from providers.base import ModelRequest
@@ -97,6 +97,17 @@ async def test_M6_summary_and_record_stand_before_the_tail_and_nothing_else_is_c
     assert talk.window.prefix.sections[0].text == "You are claw."  # system is never touched
     assert all(f"USER-{turn} please" in texts(talk.window) for turn in range(12))
     assert "RESULT-0 " not in texts(talk.window)
+
+
+async def test_I14_C6_the_boundary_is_one_more_entry_and_its_undo_brings_every_byte_back() -> None:
+    talk = full()
+    record, messages = talk.branch, list(talk.window.messages)
+    entry = talk.append(await done(talk.inputs()))
+    assert talk.branch == [*record, entry]
+    assert talk.window.messages != messages
+    talk.append(Undo((entry.key,)))
+    assert talk.branch[: len(record)] == record
+    assert talk.window.messages == messages
 
 
 async def test_tokens_before_and_after_are_those_of_the_gauge() -> None:
@@ -366,6 +377,17 @@ async def test_I12_nothing_to_compact_makes_no_call_and_says_why() -> None:
     assert outcome.reason == "there is nothing to compact: the only message stays as it is"
     assert not outcome.failed
     assert model.requests == []
+
+
+@pytest.mark.parametrize("trigger", ["auto", "manual", "overflow"])
+async def test_B1_where_the_users_words_are_all_there_is_no_call_is_made(trigger: Trigger) -> None:
+    talk = Talk()
+    talk.user("REQUEST " + "word " * 1_500)
+    for step in range(8):
+        talk.step(f"c{step}", "ok")
+    outcome = await refused(talk.inputs(trigger), model := Model())
+    assert (outcome.failed, model.requests) == (True, [])
+    assert "own words" in outcome.reason
 
 
 async def test_B3_a_second_compaction_with_nothing_new_makes_no_call() -> None:

@@ -37,7 +37,7 @@ def test_G21_two_in_a_row_that_free_under_a_fifth_above_the_floor_stop_it() -> N
     assert guard.stopped() is None
 
 
-def test_R46_one_compaction_for_one_overflow() -> None:
+def test_I8_R46_one_compaction_for_one_overflow() -> None:
     guard = CompactionGuard()
     assert guard.may_handle_overflow()
     guard.succeeded(10_000, 2_000, 1_000, "overflow")

@@ -67,6 +67,23 @@ def test_K8_the_budget_follows_a_small_window_and_leaves_images_and_reminders_al
     assert "It is Monday." in texts(talk.window)
 
 
+@pytest.mark.parametrize("texts", [("", "x " * 900), ("a", "b", "c " * 5), ("done",) * 40])
+def test_K8_no_result_is_replaced_by_a_note_that_is_longer(texts: tuple[str, ...]) -> None:
+    for window in (1, 64, 512, 2_048):
+        talk = Talk()
+        talk.user("go")
+        ids = tuple(f"c{place}" for place in range(len(texts)))
+        talk.reply("", ids)
+        for call_id, text in zip(ids, texts, strict=True):
+            talk.result(call_id, text)
+        before = talk.meter.used().tokens
+        planned = plan(talk.branch, talk.window, talk.meter, Facts(0, limits(window)))
+        for payload in planned.payloads:
+            talk.append(payload)
+        after = talk.meter.used().tokens
+        assert after < before if planned.payloads else after == before
+
+
 def test_K8_results_that_were_sent_are_not_cut_by_the_budget(o200k: Counter) -> None:
     talk = Talk(o200k)
     talk.user("a")

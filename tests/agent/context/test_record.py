@@ -13,6 +13,15 @@ def record(talk: Talk, first_kept: int | None = None, words: int = 4_000, facts:
     return make_record(branch, first, words_tokens=words, facts_tokens=facts, count=estimate)
 
 
+def finished(talk: Talk, *said: str) -> list[int]:
+    """Requests that were answered; their keys."""
+    keys = []
+    for text in said:
+        keys.append(talk.user(text))
+        talk.reply("done")
+    return keys
+
+
 def test_invariant_5_the_users_words_stand_there_unchanged() -> None:
     talk = Talk()
     said = ["fix `sum`", "<b>&amp; [x]\n```python\nprint('```')\n```", "  keep the interface\t", "~~~~~ 修复求和函数"]
@@ -29,6 +38,7 @@ def test_invariant_5_the_users_words_stand_there_unchanged() -> None:
 def test_B2_the_request_in_progress_is_whole_and_comes_last_of_the_words() -> None:
     talk = Talk()
     talk.user("first " * 2_000)
+    talk.reply("done")
     request = talk.user("MARKER " + "word " * 3_000 + "END")
     talk.step("c1", "result")
     found = record(talk, words=500)
@@ -38,9 +48,39 @@ def test_B2_the_request_in_progress_is_whole_and_comes_last_of_the_words() -> No
     assert f"Entry {request}:\n" in found.text
 
 
+def test_B2_the_message_that_began_the_work_stays_whole_when_the_newest_only_steers_it() -> None:
+    talk = Talk()
+    talk.user("earlier " * 500)
+    talk.reply("done")
+    request = "REQUEST " + "word " * 1_000 + "END"
+    talk.user(request)
+    talk.step("c1", "result")
+    talk.user("between " * 500)
+    talk.step("c2", "result")
+    kept = talk.user("and use tabs")
+    behind = record(talk, kept, words=300)
+    assert behind.has_request
+    assert request in behind.text
+    assert "between " * 500 not in behind.text
+    talk.step("c3", "result")
+    inside = record(talk, words=300).text
+    assert inside.index("in progress") < inside.index("REQUEST") < inside.index("and use tabs")
+
+
+def test_B2_what_the_program_wrote_to_make_the_model_go_on_is_neither_words_nor_request() -> None:
+    talk = Talk()
+    request = talk.user("REQUEST " + "word " * 1_000)
+    talk.reply("half of it")
+    talk.append(User((TextBlock("GO-ON"),), synthetic=True))
+    found = record(talk, words=100)
+    assert "GO-ON" not in found.text
+    assert f"in progress, word for word\n\nEntry {request}:\n" in found.text
+    assert [words.key for words in user_words(talk.branch, estimate)] == [request]
+
+
 def test_over_the_budget_the_longest_are_cut_to_a_common_length_and_name_their_entry() -> None:
     talk = Talk()
-    keys = [talk.user(f"HEAD{n} " + "word " * words + f"TAIL{n}") for n, words in enumerate((900, 20, 1_500))]
+    keys = finished(talk, *(f"HEAD{n} " + "word " * words + f"TAIL{n}" for n, words in enumerate((900, 20, 1_500))))
     newest = talk.user("go")
     found = record(talk, newest, words=1_000)
     assert f"entry {keys[0]} has them.]" in found.text
@@ -53,7 +93,7 @@ def test_over_the_budget_the_longest_are_cut_to_a_common_length_and_name_their_e
 
 def test_only_when_a_hundred_tokens_each_are_too_many_the_oldest_after_the_first_become_one_line() -> None:
     talk = Talk()
-    keys = [talk.user(f"MESSAGE-{n}- " + "word " * 200) for n in range(30)]
+    keys = finished(talk, *(f"MESSAGE-{n}- " + "word " * 200 for n in range(30)))
     newest = talk.user("go")
     found = record(talk, newest, words=1_050)
     shown = [n for n in range(30) if f"MESSAGE-{n}-" in found.text]
@@ -66,7 +106,7 @@ def test_only_when_a_hundred_tokens_each_are_too_many_the_oldest_after_the_first
 
 def test_the_line_of_left_out_messages_stays_short() -> None:
     talk = Talk()
-    keys = [talk.user(f"M{n} " + "word " * 200) for n in range(300)]
+    keys = finished(talk, *(f"M{n} " + "word " * 200 for n in range(300)))
     newest = talk.user("go")
     found = record(talk, newest, words=300)
     line = next(line for line in found.text.splitlines() if "more messages" in line)
@@ -78,8 +118,7 @@ def test_the_line_of_left_out_messages_stays_short() -> None:
 
 def test_no_budget_at_all_still_keeps_the_first_and_the_request() -> None:
     talk = Talk()
-    for n in range(5):
-        talk.user(f"M{n} " + "word " * 200)
+    finished(talk, *(f"M{n} " + "word " * 200 for n in range(5)))
     talk.user("REQUEST")
     found = record(talk, words=0)
     assert "M0 " in found.text

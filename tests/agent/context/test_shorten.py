@@ -40,6 +40,11 @@ def test_a_text_cut_in_its_middle_keeps_both_ends_and_fits(text: str, most: int)
     assert text.endswith(tail.partition("]")[2].lstrip("\n")) or "]" in text
 
 
+def test_a_text_without_tokens_stays_even_without_any_room() -> None:
+    assert cut_middle("", -3, estimate, str) == ""
+    assert cut_middle("word", -3, estimate, lambda _: "cut") == "cut"
+
+
 def test_cutting_prefers_line_ends() -> None:
     text = "\n".join(f"line number {n}" for n in range(400))
     short = cut_middle(text, 200, estimate, lambda n: f"[{n} left out]").split("\n")

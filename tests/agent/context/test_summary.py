@@ -1,13 +1,11 @@
 import pytest
 
 from agent.context.summary import (
-    SECTIONS,
     Reply,
     ask_text,
     fault,
     lower_effort,
     message_text,
-    missing_sections,
     rendered_request,
     shared_request,
 )
@@ -17,7 +15,8 @@ from tests.agent.context.talk import Talk
 
 def test_I_fmt_the_request_asks_for_the_six_sections() -> None:
     ask = ask_text("shared", "", "", 1_000)
-    places = [ask.index(f"## {name}\n") for name in SECTIONS]
+    sections = ("Goal", "Constraints and preferences", "Progress", "Key decisions", "Next steps", "Critical context")
+    places = [ask.index(f"\n## {name}\n") for name in sections]
     assert places == sorted(places)
     assert all(part in ask for part in ("### Done", "### In progress", "### Blocked", "at most 600 words"))
     assert "{" not in ask
@@ -96,12 +95,6 @@ def test_I13_the_lowest_level_only_if_it_is_lower(
     current: Effort | None, efforts: tuple[Effort, ...], thought: bool, lower: Effort | None
 ) -> None:
     assert lower_effort(current, efforts, thought) == lower
-
-
-def test_missing_sections_are_found_loosely() -> None:
-    text = "# GOAL\n**Constraints & preferences**\n## Progress:\n### Key decisions\nnext steps\n## Critical Context"
-    assert missing_sections(text) == ()
-    assert missing_sections("## Goal\nthe progress is good") == SECTIONS[1:]
 
 
 def test_B4_the_message_is_history_in_one_fence_that_nothing_inside_closes() -> None:

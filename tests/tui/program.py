@@ -1,0 +1,115 @@
+"""The real program in a pseudo-terminal: `claw` against a desk's loopback server, used as a person uses it."""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+from tests.fakes.claw_process import environment
+from tests.fakes.session_kit import Desk
+from tests.fakes.terminal import Terminal
+from tui.screens.dialog import GUARD_S
+
+READY = "Ask for something"
+WORKING = " s  Esc interrupts"
+SYNC_ASKED, SYNC_KNOWN = b"\x1b[?2026$p", "\x1b[?2026;2$y"
+FRAME_BEGINS, FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+MODES = ("1049", "1000", "1002", "1003", "1006", "2004", "1004")
+"""Alternate screen, mouse, bracketed paste, focus reports: what is on must be off at the end."""
+
+
+class Program(Terminal):
+    """One run of claw."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *arguments: str,
+        columns: int = 80,
+        rows: int = 24,
+        cwd: Path | None = None,
+        **env: str,
+    ) -> None:
+        self._asked = False
+        argv = [sys.executable, "-m", "claw", *arguments]
+        surroundings = environment(desk, {"TEXTUAL_ANIMATIONS": "none", **env})
+        super().__init__(argv, cwd=cwd or desk.project, env=surroundings, columns=columns, rows=rows)
+
+    def read(self, timeout_s: float) -> bytes:
+        """Also answers, as terminals do, that frames may be held together: no half-drawn screen is ever looked at."""
+        data = super().read(timeout_s)
+        if not self._asked and SYNC_ASKED in self.raw:
+            self._asked = True
+            self.type(SYNC_KNOWN)
+        return data
+
+    def complete(self) -> int:
+        begin = self.raw.rfind(FRAME_BEGINS)
+        return len(self.raw) if self.raw.find(FRAME_ENDS, max(begin, 0)) >= 0 or begin < 0 else begin
+
+    def ready(self) -> "Program":
+        self.wait_for(READY)
+        return self
+
+    def say(self, text: str) -> None:
+        """Write a message or a command and send it."""
+        self.type(text + "\r")
+
+    def answer(self, key: str, dialog: str) -> str:
+        """Answer the dialog that shows `dialog`, as soon as it takes an answer; the screen that was answered.
+
+        A key that comes too early goes to the composer and restarts the guard, so it is taken back and pressed again.
+        """
+        shown = self.wait_for(dialog)
+        early = 0
+        while dialog in self.text():
+            self.read_for(GUARD_S + 0.05)
+            self.type(key)
+            end = time.monotonic() + 1.0
+            while dialog in self.text() and time.monotonic() < end:
+                self.read(0.02)
+            early += 1
+            assert early < 10, f"{key!r} does not answer:\n{self.text()}"
+        self.type("\x7f" * (early - 1))
+        return shown
+
+    def read_for(self, seconds: float) -> None:
+        """Let time pass as a person does who reads."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.read(left)
+
+    def idle(self) -> str:
+        """Wait until no turn runs; the screen then."""
+        return self.wait_for(lambda text: WORKING not in text and READY in text)
+
+    def gauge(self) -> str:
+        """The used tokens as the status line has them, for instance "≈1.2k"."""
+        return self.wait_for_status(r"(≈?[\d.]+[kM]?)(?:/[\d.]+[kM]?)?(?: \d+%)?$")
+
+    def wait_for_status(self, pattern: str) -> str:
+        """Wait until the status line matches; the first group."""
+        found: list[str] = []
+
+        def matches(text: str) -> bool:
+            match = re.search(pattern, text.rpartition("\n")[2].rstrip())
+            found[:] = [match[1]] if match else []
+            return match is not None
+
+        self.wait_for(matches)
+        return found[0]
+
+    def quit(self) -> None:
+        self.say("/quit")
+        assert self.wait_end() == 0
+        self.assert_restored()
+
+    def assert_restored(self) -> None:
+        """The terminal is as it was before, by the last state of every mode that was switched."""
+        raw = self.raw.decode()
+        for mode in MODES:
+            states = re.findall(rf"\x1b\[\?{mode}([hl])", raw)
+            assert not states or states[-1] == "l", f"mode {mode} is left on"
+        assert re.search(r"\x1b\[\?1049l", raw)
+        assert re.findall(r"\x1b\[\?25([hl])", raw)[-1] == "h", "the cursor is left hidden"
+        assert raw.count("\x1b[>1u") <= raw.count("\x1b[<u"), "the keyboard mode is left on"
