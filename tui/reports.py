@@ -124,7 +124,10 @@ def _show_context(startup: Startup) -> None:
     overrides = startup.loaded.config.models
     override = overrides.get(f"{config.name}/{window.model}") or overrides.get(window.model)
     settings = msgspec.convert(msgspec.to_builtins(startup.loaded.config.context), ContextSettings)
-    limits = thresholds(model_facts(config, window.model, override), settings, startup.env)
+    try:
+        limits = thresholds(model_facts(config, window.model, override), settings, startup.env)
+    except ValueError as error:
+        raise SetupError(str(error)) from None
     used = meter.used()
     parts = breakdown(window, meter)
     if startup.arguments.as_json:

@@ -150,8 +150,10 @@ class Opener:
         store, transcript, loaded, session_id = self._store(emit, resume, fork)
         try:
             return self._session(emit, approver, store, transcript, loaded, session_id)
-        except BaseException:
+        except BaseException as error:
             store.close()
+            if isinstance(error, ValueError):  # an environment variable that sets a threshold
+                raise SetupError(str(error)) from None
             raise
 
     def _session(

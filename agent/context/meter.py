@@ -8,22 +8,19 @@ reported, was interrupted, or whose unsent thinking has no known size counts by 
 tokens are no reports.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from agent.context import tokens
-from agent.context.reports import changed_keys, first_sent, may_break, place_behind, sent_output
+from agent.context.calibration import Calibration, ModelName, past_steps
+from agent.context.reports import changed_keys, first_sent, place_behind, sent_output
 from agent.context.tokens import Counter
 from agent.transcript import Assistant, Compaction, Entry, Prefix, Reminder
 from agent.window import Window
 from providers.types import AssistantBlock, Message, UserBlock
 
-_STEPS = 8
-_LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.5
 _Blocks = tuple[UserBlock | AssistantBlock, ...]
-_ModelName = tuple[str, str]
 
 
 class Used(Struct, frozen=True):
@@ -46,15 +43,6 @@ class _Report(Struct, frozen=True):
     """Of the messages that the report measures."""
 
 
-class _Growth(Struct, frozen=True):
-    reported: int
-    estimated: int
-
-    @property
-    def usable(self) -> bool:
-        return self.reported > 0 and self.estimated > 0
-
-
 class Meter:
     """Follows one window; every method but `recount` and `rebuild` costs what is new."""
 
@@ -67,10 +55,10 @@ class Meter:
         self._prefix: Prefix | None = None
         self._prefix_estimate = 0
         self._prefix_ready = False
-        self._model: _ModelName = ("", "")
+        self._model: ModelName = ("", "")
         self._image: tokens.ImageTokens = tokens.UNKNOWN_IMAGE_TOKENS
         self._base: _Report | None = None
-        self._growths: dict[_ModelName, deque[_Growth]] = {}
+        self._calibration = Calibration()
         self._parts: dict[int, tuple[_Blocks, int]] = {}  # entry key → its blocks as counted last
         self._counts: dict[int, int] = {}  # entry key → its tokens as it was first sent
         self._new: list[int] = []
@@ -91,12 +79,7 @@ class Meter:
     @property
     def factor(self) -> float:
         """What the provider counts for one token of ours, for the window's model."""
-        growths = self._growths.get(self._model, ())
-        estimated = sum(growth.estimated for growth in growths)
-        if not estimated:
-            return 1.0
-        ratio = sum(growth.reported for growth in growths) / estimated
-        return min(_MOST_FACTOR, max(_LEAST_FACTOR, ratio))
+        return self._calibration.factor(self._model)
 
     @property
     def floor_tokens(self) -> int:
@@ -162,7 +145,9 @@ class Meter:
                     self._keep_count(key)
         self._stable = window.stable
         self._base = None
-        self._growths = self._past_growths(branch)
+        self._calibration = Calibration()
+        for model, reported, step in past_steps(branch):
+            self._calibration.add(model, reported, sum(map(self._entry_estimate, step)))
         for entry in reversed(branch):
             if entry.key <= window.generation or self._base is not None:
                 return
@@ -261,9 +246,11 @@ class Meter:
         if report is None:
             return
         if (last := self._base) is not None:
-            growth = _Growth(report.prompt_tokens - last.prompt_tokens, report.prompt_estimate - last.prompt_estimate)
-            if growth.usable:
-                self._growths.setdefault(self._model, deque(maxlen=_STEPS)).append(growth)
+            self._calibration.add(
+                self._model,
+                report.prompt_tokens - last.prompt_tokens,
+                report.prompt_estimate - last.prompt_estimate,
+            )
         self._base = report
 
     def _report(self, key: int, payload: Assistant, window: Window) -> _Report | None:
@@ -281,30 +268,6 @@ class Meter:
             output or 0,
             self._sum - sum(self._estimates[covered:]),
         )
-
-    def _past_growths(self, branch: Sequence[Entry]) -> dict[_ModelName, deque[_Growth]]:
-        """The last steps of each model, by counts of the entries, since older generations' windows are gone."""
-        steps: dict[_ModelName, deque[tuple[int, int]]] = {}
-        last: tuple[_ModelName, int, int] | None = None
-        for index, entry in enumerate(branch):
-            payload = entry.payload
-            if may_break(payload):
-                last = None
-            elif isinstance(payload, Assistant) and payload.usage.reported:
-                model, prompt = (payload.provider, payload.model), payload.usage.prompt_tokens
-                if last is not None and last[0] == model and prompt > last[2]:
-                    steps.setdefault(model, deque(maxlen=_STEPS)).append((last[1], index))
-                last = (model, index, prompt)
-        return {
-            model: deque((g for start, end in pairs if (g := self._growth(branch, start, end)).usable), maxlen=_STEPS)
-            for model, pairs in steps.items()
-        }
-
-    def _growth(self, branch: Sequence[Entry], start: int, end: int) -> _Growth:
-        older, newer = branch[start].payload, branch[end].payload
-        assert isinstance(older, Assistant) and isinstance(newer, Assistant)
-        estimated = sum(self._entry_estimate(branch[index]) for index in range(start, end))
-        return _Growth(newer.usage.prompt_tokens - older.usage.prompt_tokens, estimated)
 
     def _entry_estimate(self, entry: Entry) -> int:
         """Uncalibrated tokens of an entry as it was sent first."""

@@ -1,8 +1,9 @@
 """The one gate between the loop and the tools: what runs, what is asked about, what is refused.
 
-Deny beats ask beats allow, over all layers. Some calls are asked about whatever a rule allows: catastrophic commands and
-writes to `.git` and `.claw`. Plan mode changes nothing: no rule lets an edit or a command run in it. Until there is a
-sandbox, `auto` runs commands and no command is known to be safe.
+Deny beats ask beats allow, over all layers, and rules beat the mode. Some calls are asked about whatever a rule allows:
+catastrophic commands and writes to `.git` and `.claw`; plan mode refuses those. What plan mode refuses, a rule allows that
+was written down (configuration, command line); an answer given in another mode does not. Until there is a sandbox, `auto`
+runs commands and no command is known to be safe.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from agent.permissions.approval import Allow, ApprovalRequest, Approver, Deny, Scope
 from agent.permissions.catastrophe import Places, catastrophe
+from agent.permissions.command_paths import CommandPaths, command_paths
 from agent.permissions.grants import Grants, StateError
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.path_text import path_key
@@ -105,6 +107,11 @@ class Gate:
         )
         self._layers = (*layers, run)
         self._granted = self._read_grants()
+        self._forbidding_paths = [
+            rule for layer in self._layers for rule in (*layer.deny, *layer.ask) if rule.pattern is not None
+        ]
+        if any(rule.closes_reading for rule in self._forbidding_paths):
+            workspace.is_closed = self._is_closed
 
     @property
     def session_rules(self) -> tuple[str, ...]:
@@ -129,52 +136,60 @@ class Gate:
 
     def decide(self, access: Access, tool: str) -> Decision:
         """What is to happen with a call. Changes nothing and asks nobody."""
+        decision = self._decide(access, tool)
+        if access.fails and decision.kind == "ask":
+            # Nothing will be changed, and why it fails tells of the file what reading it would.
+            return self._decide(Access("read", access.title, access.paths), "read")
+        return decision
+
+    def _decide(self, access: Access, tool: str) -> Decision:
         parsed = scan(access.command or "") if access.kind == "command" else None
         verdict = self._strictest_rule(access, tool, parsed)
         if verdict is not None and verdict.kind == "refuse":
             return verdict
-        if (refused := self._refused_by_plan(access)) is not None:
-            return refused
-        if (always := self._always_asked(access, parsed)) is not None:
-            return always
-        if verdict is not None:
-            return verdict
-        if (rule := self._allowing_rule(access, tool)) is not None:
-            return Decision("allow", rule=rule)
-        return self._by_mode(access)
+        rule = self._allowing_rule(access, tool)
+        decision = self._by_mode(access) if rule is None else Decision("allow", rule=rule)
+        if decision.kind == "refuse":
+            return decision
+        if reason := self._always_asked(access, parsed):
+            return Decision("refuse" if self.mode == "plan" else "ask", reason, only_once=True)
+        return verdict or decision
 
     def _strictest_rule(self, access: Access, tool: str, parsed: Scan | None) -> Decision | None:
         ask: Decision | None = None
+        paths = self._paths_of(parsed)
         for layer in self._layers:
             for rule in layer.deny:
-                match = forbids(rule, tool, access, parsed)
+                match = forbids(rule, tool, access, parsed, paths)
                 if match is Match.CERTAIN:
                     return Decision("refuse", f"The rule {rule.text} ({layer.name}) forbids it.", rule.text)
                 if match is Match.POSSIBLE and ask is None:
                     reason = f"It may do what the rule {rule.text} ({layer.name}) forbids."
                     ask = Decision("ask", reason, rule.text, only_once=True)
             for rule in layer.ask:
-                if ask is None and forbids(rule, tool, access, parsed) is not Match.NO:
+                if ask is None and forbids(rule, tool, access, parsed, paths) is not Match.NO:
                     reason = f"The rule {rule.text} ({layer.name}) says to ask."
                     ask = Decision("ask", reason, rule.text, only_once=True)
         return ask
 
-    def _refused_by_plan(self, access: Access) -> Decision | None:
-        if self.mode != "plan":
+    def _paths_of(self, parsed: Scan | None) -> CommandPaths | None:
+        if parsed is None or not self._forbidding_paths:
             return None
-        if access.kind != "read":
-            what = "edits nothing" if access.kind == "edit" else "runs no commands"
-            return Decision("refuse", f"Plan mode {what}.")
-        return None
+        return command_paths(parsed, self._workspace.cwd, self._home)
 
-    def _always_asked(self, access: Access, parsed: Scan | None) -> Decision | None:
+    def _is_closed(self, path: Path) -> bool:
+        """Whether a search must leave a file out, since a rule forbids to read it without being asked."""
+        return any(rule.closes_reading and rule.covers(path) for rule in self._forbidding_paths)
+
+    def _always_asked(self, access: Access, parsed: Scan | None) -> str:
+        """Why it must be asked about each time, or an empty text."""
         if access.kind == "command" and parsed is not None:
             places = Places(self._workspace.root, self._workspace.cwd, self._home)
             if reason := catastrophe(access.command or "", parsed, places):
-                return Decision("ask", f"Dangerous: {reason}.", only_once=True)
+                return f"Dangerous: {reason}."
         if access.kind == "edit" and (name := self._protected_name(access.paths)):
-            return Decision("ask", f"It writes to {name}.", only_once=True)
-        return None
+            return f"It writes to {name}."
+        return ""
 
     def _protected_name(self, paths: Iterable[Path]) -> str:
         """`.git` or `.claw`, if one of the paths is or lies in such a folder, however it is spelt."""
@@ -186,7 +201,9 @@ class Gate:
         return ""
 
     def _allowing_rule(self, access: Access, tool: str) -> str | None:
-        rules = [rule for layer in self._layers for rule in layer.allow] + self._session + self._granted
+        rules = [rule for layer in self._layers for rule in layer.allow]
+        if self.mode != "plan" or access.kind == "read":
+            rules += self._session + self._granted
         rules = [rule for rule in rules if rule.is_for(tool)]
         if access.kind == "command":
             return next((rule.text for rule in rules if allows_command(rule, access.command or "")), None)
@@ -200,6 +217,8 @@ class Gate:
         return used
 
     def _by_mode(self, access: Access) -> Decision:
+        if self.mode == "plan" and access.kind != "read":
+            return Decision("refuse", f"Plan mode {'edits nothing' if access.kind == 'edit' else 'runs no commands'}.")
         if access.kind == "command":
             if self.mode == "auto":
                 return Decision("allow")

@@ -63,16 +63,6 @@ class PathPattern:
             for base in self._bases
         )
 
-    def reaches_below(self, folder: Path) -> bool:
-        """Whether something inside this folder could be meant."""
-        parts = self._fold(folder.parts)
-        for base in self._bases:
-            if base[: len(parts)] == parts:
-                return True
-            if parts[: len(base)] == base and self._states(parts[len(base) :])[-1]:
-                return True
-        return False
-
     def _states(self, names: tuple[str, ...]) -> list[set[int]]:
         """After none, one, two … names: how many of the pattern's components may be used up."""
         states = self._skip_any({0})

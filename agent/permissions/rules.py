@@ -2,8 +2,9 @@
 
 The argument is for `bash` an argv prefix in shell words (a last word `$` means: and nothing more), for file tools a path
 pattern (path_pattern.py), for `web_fetch` a host. A rule for `read` also holds for `grep` and `glob`, one for `edit` also for
-`write`. Rules that allow match strictly, rules that ask or deny with a wide net. A rule without argument allows file tools
-inside the workspace only.
+`write`. Rules that allow match strictly, rules that ask or deny with a wide net: what may not be read may not be edited
+either, and a command that names a forbidden path is asked about. A rule without argument allows file tools inside the
+workspace only.
 """
 
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agent.permissions.command_paths import CommandPaths
 from agent.permissions.path_pattern import PathPattern, PathScope
 from agent.permissions.shell import Argv, Scan, program, simple_command
 from agent.permissions.shell_words import Word
@@ -50,6 +52,13 @@ class Rule(Struct, frozen=True):
 
     def is_for(self, tool: str) -> bool:
         return tool in _COVERS.get(self.tool, (self.tool,))
+
+    @property
+    def closes_reading(self) -> bool:
+        return self.tool in _COVERS["read"]
+
+    def covers(self, path: Path) -> bool:
+        return self.pattern is not None and self.pattern.covers(path)
 
 
 class RuleLayer(Struct, frozen=True):
@@ -148,21 +157,19 @@ def allows_path(rule: Rule, path: Path, *, inside: bool) -> bool:
 # --------------------------------------------------------------------------- forbidding
 
 
-def forbids(rule: Rule, tool: str, access: Access, scan: Scan | None) -> Match:
-    """How surely a rule that asks or denies means this call. `scan` is there if the access is a command."""
-    if not rule.is_for(tool):
+def forbids(rule: Rule, tool: str, access: Access, scan: Scan | None, paths: CommandPaths | None = None) -> Match:
+    """How surely a rule that asks or denies means this call. `scan` and `paths` are there if the access is a command."""
+    if access.kind == "command" and rule.pattern is not None:
+        named = () if paths is None else paths.named if rule.closes_reading else paths.may_change
+        return Match.POSSIBLE if any(rule.covers(path) for path in named) else Match.NO
+    if not rule.is_for(tool) and not (rule.tool == "read" and tool == "edit"):
         return Match.NO
     if rule.argument is None:
         return Match.CERTAIN
     if access.kind == "command" and scan is not None:
         return _forbids_command(rule, scan)
-    if rule.pattern is None:
-        return Match.NO
-    if any(rule.pattern.covers(path) for path in access.paths):
-        return Match.CERTAIN
-    if tool in ("grep", "glob") and any(rule.pattern.reaches_below(path) for path in access.paths):
-        return Match.POSSIBLE
-    return Match.NO
+    # What a search finds in a folder is judged file by file, see `Workspace.is_closed`.
+    return Match.CERTAIN if any(rule.covers(path) for path in access.paths) else Match.NO
 
 
 def _forbids_command(rule: Rule, scan: Scan) -> Match:

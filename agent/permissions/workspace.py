@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -60,6 +60,8 @@ class Workspace:
         """Where relative paths start; lies in `root`."""
         self.extra = tuple(Path(os.path.realpath(folder)) for folder in extra)
         self.readable = tuple(Path(os.path.realpath(folder)) for folder in readable)
+        self.is_closed: Callable[[Path], bool] | None = None
+        """Set by the gate where rules forbid to read some files: whether a search must leave a real path out."""
         self._folds_case = folds_case
 
     def resolve(self, path: str) -> Path:
@@ -101,10 +103,6 @@ class Workspace:
             return "."
         inside = self.contains(real) and real.is_relative_to(self.root)
         return show_name(os.path.relpath(real, self.cwd) if inside else real)
-
-    def open_read(self, path: str) -> OpenedFile:
-        """Resolve and open. See `open_file`."""
-        return self.open_file(self.resolve(path))
 
     def open_file(self, real: Path) -> OpenedFile:
         """Open a real path for reading.

@@ -43,6 +43,8 @@ class Access(Struct, frozen=True):
     command: str | None = None
     diff: str | None = None
     """For edits: the unified diff that would be written, without file headers. None if it cannot be made."""
+    fails: bool = False
+    """It is known already that `run` will change nothing and say why: so nobody needs to be asked."""
 
 
 class ToolOutput(Struct, frozen=True):

@@ -12,6 +12,7 @@ from providers.types import Usage
 from tests.fakes.claw_process import Done, finish, run, start
 from tests.fakes.session_kit import Desk
 
+WRONG_KEY = "sk-wrong-0123456789abcdef"
 ANSWER = "Grüße, 世界 🎉: done."
 
 
@@ -123,9 +124,9 @@ async def test_wrong_surroundings_end_with_2_too(desk: Desk) -> None:
 
 
 async def test_a_failing_provider_ends_with_1_in_its_own_words(desk: Desk) -> None:
-    done = await run(desk, "-p", "hi", "-m", desk.model, "--output-format", "json", env={"OPENAI_API_KEY": "wrong"})
+    done = await run(desk, "-p", "hi", "-m", desk.model, "--output-format", "json", env={"OPENAI_API_KEY": WRONG_KEY})
     assert done.code == 1
-    assert "Incorrect API key provided" in done.err and "wrong" not in done.err.replace("it was refused", "")
+    assert "Incorrect API key provided" in done.err and WRONG_KEY not in done.err
     result = done.json
     assert (result["is_error"], result["stop_reason"], result["result"]) == (True, "provider_error", "")
 

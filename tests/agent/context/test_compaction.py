@@ -379,7 +379,7 @@ async def test_I12_nothing_to_compact_makes_no_call_and_says_why() -> None:
     assert model.requests == []
 
 
-@pytest.mark.parametrize("trigger", ["auto", "manual", "overflow"])
+@pytest.mark.parametrize("trigger", ["auto", "overflow"])
 async def test_B1_where_the_users_words_are_all_there_is_no_call_is_made(trigger: Trigger) -> None:
     talk = Talk()
     talk.user("REQUEST " + "word " * 1_500)
