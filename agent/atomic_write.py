@@ -3,6 +3,8 @@
 A file is replaced by a sibling that got its mode, owner, ACL and extended attributes. Where that would lose something (a
 further hard link, an owner or attribute that cannot be given), it is overwritten in place, with a backup beside it until
 that succeeded. Everything happens relative to the folder's descriptor, so that no link planted meanwhile is followed.
+
+A Python file always gets a later second than it had: Python runs old bytecode for a source of the same size and second.
 """
 
 import contextlib
@@ -23,6 +25,7 @@ from agent.tools.base import ToolError
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REOPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
+_SECOND_NS = 1_000_000_000
 _KEPT_BY_THE_SYSTEM = ("security.", "trusted.")
 
 
@@ -135,6 +138,7 @@ class _Change:
                 _write_all(fd, self._data)
                 if not _copy_metadata(original, fd, status):
                     return False
+                self._move_on(fd, status)
                 os.fsync(fd)
             finally:
                 os.close(fd)
@@ -172,6 +176,7 @@ class _Change:
                 self._restore(fd, old, backup)
                 raise
             self._remove(backup)
+            self._move_on(fd, status)
             if stat.S_IMODE(status.st_mode) != stat.S_IMODE(os.fstat(fd).st_mode):
                 with contextlib.suppress(OSError):
                     os.fchmod(fd, stat.S_IMODE(status.st_mode))
@@ -216,6 +221,13 @@ class _Change:
 
     def _changed(self) -> ToolError:
         return ToolError(f"{self._shown} was changed by someone else just now. Read it again, then redo the change.")
+
+    def _move_on(self, fd: int, before: os.stat_result) -> None:
+        """Give a Python file a later second than the one it had, if the clock has not done so."""
+        second, now = before.st_mtime_ns // _SECOND_NS + 1, os.fstat(fd)
+        if self._name.endswith((".py", ".pyw")) and now.st_mtime_ns < second * _SECOND_NS:
+            with contextlib.suppress(OSError):  # another owner's file takes no other time than now
+                os.utime(fd, ns=(now.st_atime_ns, second * _SECOND_NS))
 
     def _exists(self) -> bool:
         try:

@@ -6,9 +6,17 @@ The session steers it, a turn works through it. It appends; it never draws and n
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agent.calls import CallRunner
-from agent.context.budget import ContextSettings, Thresholds, next_max_tokens, result_cap_tokens, thresholds
+from agent.context.budget import (
+    ContextSettings,
+    Thresholds,
+    gauge_state,
+    next_max_tokens,
+    result_cap_tokens,
+    thresholds,
+)
 from agent.context.compaction import CompactionGuard, CompactionInputs, NotCompacted, Reply, Trigger, compact
 from agent.context.pipeline import Facts, plan
 from agent.events import (
@@ -187,8 +195,12 @@ class Conversation:
     def gauge(self, streamed_bytes: int = 0) -> GaugeChanged:
         used = self.recorder.meter.used(streamed_bytes)
         limits = self.limits
+        state = gauge_state(used.tokens, limits)
+        level: Literal["calm", "warning", "full"] = "warning" if state.above_warning else "calm"
+        if state.above_trigger or state.at_blocking:
+            level = "full"
         return GaugeChanged(
-            used.tokens, used.is_estimate, limits.effective, limits.context_window, limits.trigger, self.cost_usd
+            used.tokens, used.is_estimate, limits.effective, limits.context_window, limits.trigger, self.cost_usd, level
         )
 
     def emit_gauge(self, streamed_bytes: int = 0) -> None:

@@ -131,6 +131,8 @@ class GaugeChanged(Event, frozen=True, tag="gauge"):
     trigger_tokens: int
     cost_usd: float | None
     """Of the whole session; None while no price is known."""
+    level: Literal["calm", "warning", "full"] = "calm"
+    """By the thresholds in force: from the warning on, and from where it is compacted or blocked."""
 
 
 class UserMessageAdded(Event, frozen=True, tag="user_message"):

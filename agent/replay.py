@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from agent.events import (
     CompactionFinished,
     Event,
@@ -10,13 +12,23 @@ from agent.events import (
     ToolStarted,
     UserMessageAdded,
 )
+from agent.tools.details import TextDetails
 from agent.transcript import Assistant, AttachmentBlock, Compaction, Entry, Result, ShellBlock, User
-from providers.types import TextBlock
+from agent.window import MISSING_RESULT
+from providers.types import TextBlock, ToolCall
+
+_SAYS_WHAT = ("command", "path", "pattern")
+"""Parameters that tell a call apart, the best first."""
 
 
 def replay(branch: Iterable[Entry]) -> Iterator[Event]:
-    """One or two events for each entry that is seen on the screen, in order."""
+    """One or two events for each entry that is seen on the screen, in order. A call whose result was never recorded is
+    drawn as interrupted where its result would stand."""
+    open_calls: dict[str, ToolCall] = {}
+    answering = 0
     for entry in branch:
+        if isinstance(entry.payload, User | Assistant):
+            yield from _unanswered(open_calls, answering)
         match entry.payload:
             case User(synthetic=False) as user:
                 yield UserMessageAdded(entry.key, user_text(user))
@@ -24,12 +36,32 @@ def replay(branch: Iterable[Entry]) -> Iterator[Event]:
                 yield MessageCompleted(
                     entry.key, reply.blocks, reply.usage, reply.cost_usd, reply.stop_reason, reply.interrupted
                 )
+                answering = entry.key
+                open_calls.update((b.id, b) for b in reply.blocks if isinstance(b, ToolCall) and b.finished)
             case Result() as result:
+                open_calls.pop(result.call_id, None)
                 text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock))
                 yield ToolStarted(result.call_id, result.tool, result.title)
                 yield ToolFinished(result.call_id, result.tool, entry.key, result.is_error, result.details, text)
             case Compaction() as compaction:
                 yield CompactionFinished(entry.key, compaction.tokens_before, compaction.tokens_after)
+    yield from _unanswered(open_calls, answering)
+
+
+def _unanswered(calls: dict[str, ToolCall], key: int) -> Iterator[Event]:
+    """What was running when claw was killed. Empties `calls`."""
+    for call in calls.values():
+        yield ToolStarted(call.id, call.name, _title(call))
+        yield ToolFinished(call.id, call.name, key, True, TextDetails("interrupted"), MISSING_RESULT)
+    calls.clear()
+
+
+def _title(call: ToolCall) -> str:
+    try:
+        arguments = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return ""
+    return next((str(arguments[name]) for name in _SAYS_WHAT if name in arguments), "")
 
 
 def user_text(user: User) -> str:

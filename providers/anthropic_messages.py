@@ -20,7 +20,7 @@ from providers.errors import ProtocolError, ProviderError
 from providers.http_errors import translated
 from providers.http_stream import read_stream
 from providers.model_table import model_family
-from providers.transport import check_address, check_key, client_options, connect_timeout
+from providers.transport import check_address, check_key, client_options, connect_timeout, import_for_requests
 from providers.types import ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def _build_client(config: ProviderConfig) -> "anthropic.AsyncAnthropic":
     key = check_key(config)
     import anthropic
 
+    import_for_requests()
     headers = dict(config.headers)
     if config.base_url is not None:
         # The SDK sends the key as a bearer token; many compatible servers know only this header.

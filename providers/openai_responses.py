@@ -6,8 +6,6 @@ typed objects. Nothing is stored on the server. No retries, and no time-out but 
 """
 
 import asyncio
-import contextlib
-import importlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing
@@ -23,7 +21,7 @@ from providers.http_stream import read_stream
 from providers.model_table import model_family
 from providers.responses_encoding import RequestEncoder
 from providers.responses_stream import ResponsesReader
-from providers.transport import NO_KEY, check_address, check_key, client_options, connect_timeout
+from providers.transport import NO_KEY, check_address, check_key, client_options, connect_timeout, import_for_requests
 from providers.types import ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ _DEFAULT_URL = "https://api.openai.com/v1"
 _SHORT_TIMEOUT_S = 30.0
 """For the calls beside the stream, which no watchdog watches."""
 _STREAM_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
-# Imported with the SDK, so that the first request imports nothing on the event loop.
-_NEEDED_LATER = ("anyio._backends._asyncio", "httpcore2", "openai._utils._sync")
 
 
 class OpenAIResponses:
@@ -146,9 +142,7 @@ def _build_client(config: ProviderConfig) -> "AsyncOpenAI":
     key = _key(config)
     import openai
 
-    for module in _NEEDED_LATER:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+    import_for_requests("openai._utils._sync")
     # Address and key are always given, so that the SDK never sends a key to an address of the environment.
     client = openai.AsyncOpenAI(
         api_key=key,

@@ -3,6 +3,8 @@
 And how every adapter's HTTP client is set up, so that nothing goes elsewhere.
 """
 
+import contextlib
+import importlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 NO_KEY = "none"
 """Sent to servers of an own address that need no key; the SDKs insist on one."""
+_FOR_REQUESTS = ("anyio._backends._asyncio", "httpcore2")
 
 
 def check_key(config: ProviderConfig) -> str:
@@ -75,3 +78,10 @@ def client_options(config: ProviderConfig) -> dict[str, Any]:
         "timeout": connect_timeout(config),
         "trust_env": not is_loopback(config.base_url),
     }
+
+
+def import_for_requests(*more: str) -> None:
+    """Import what an SDK imports with its first request only, so that the event loop need not."""
+    for module in (*_FOR_REQUESTS, *more):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)

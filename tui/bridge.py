@@ -120,7 +120,7 @@ class SessionSummary(Struct, frozen=True):
     id: str
     title: str
     when: str
-    messages: int = 0
+    entries: int = 0
 
 
 class ModelChoice(Struct, frozen=True):

@@ -5,12 +5,15 @@ what happens comes back as events, and its own troubles as notices.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+import msgspec
 from textual.message import Message
 
 from agent.events import Event, Notice, QueueChanged, SettingChanged
+from providers.types import Effort
 from tui.bridge import MODES, Launch, Mode, SessionControls, Target, make_approver
 from tui.feed import EventFeed
 
@@ -77,6 +80,8 @@ class CurrentSession:
         self._feed.close()
         if old is not None:
             await self._stop_work(old)
+            if target.kind == "new":
+                _go_on_as(old, session)
         self._feed, self._session = feed, session
         if old is not None:
             await self._close(old)
@@ -246,6 +251,17 @@ class CurrentSession:
             self.notice("error", _said(error))
         if self._waiting and self._session is not None:
             self._send_waiting()
+
+
+def _go_on_as(old: SessionControls, fresh: SessionControls) -> None:
+    """A new session keeps the model and the mode that were chosen, where it can."""
+    with contextlib.suppress(Exception):
+        if (name := f"{old.provider_name}/{old.model}") != f"{fresh.provider_name}/{fresh.model}":
+            fresh.set_model(name)
+        if old.effort is not None and old.effort != fresh.effort:
+            fresh.set_effort(msgspec.convert(old.effort, Effort))
+        if old.mode != fresh.mode:
+            fresh.set_mode(msgspec.convert(old.mode, Mode))
 
 
 def _said(error: BaseException) -> str:

@@ -144,7 +144,7 @@ class Presenter:
             used_tokens=event.used_tokens,
             is_estimate=event.is_estimate,
             effective_window_tokens=event.effective_window_tokens,
-            trigger_tokens=event.trigger_tokens,
+            gauge_level=event.level,
             cost_usd=event.cost_usd,
         )
 

@@ -132,7 +132,8 @@ class Screens:
                 if demo and startup.arguments.command != "demo":
                     arguments = replace(parse(["demo"]), mode=startup.arguments.mode)
                     startup = self.scratch.enter_context(starting(arguments, startup.env, startup.version))
-                self._openers[demo] = Opener(startup)
+                self._openers[demo] = opener = Opener(startup)
+                opener.prepare()
             return self._openers[demo]
 
     async def _correct_default(self, opener: "Opener", session: "Session") -> None:

@@ -1,8 +1,8 @@
 """What keeps keys ahead of everything else, and the first frame ahead of imports. Process-wide, so only the application
 calls it, once.
 
-A start makes objects that stay. The command line switches the collector off for it, and here it comes back once the last
-import is done, with all of that out of its sight: a full collection would hold up a key for a tenth of a second.
+A start makes objects that stay. The command line switches the collector off for it; here it comes back, with all of that
+out of its sight: a full collection would hold up a key for a tenth of a second.
 """
 
 import gc
@@ -23,6 +23,8 @@ _SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
 
 
 def before_first_frame() -> None:
+    # What `asyncio.to_thread` imports when it is first called, which is right behind the first frame.
+    importlib.import_module("concurrent.futures.thread")
     # Declared final, though nothing but this module's own reads depend on it.
     vars(textual.screen)["UPDATE_PERIOD"] = PAINT_S
 
@@ -30,6 +32,7 @@ def before_first_frame() -> None:
 def after_first_frame(warm_up: Callable[[], None], opened: threading.Event) -> None:
     """Import in a thread what will be needed soon: first what draws a message, then, once a session is `opened`, the SDK."""
     sys.setswitchinterval(SWITCH_S)
+    _keep()
     threading.Thread(target=_warm, args=(warm_up, opened), name="claw-warm-up", daemon=True).start()
 
 
@@ -43,6 +46,11 @@ def _warm(warm_up: Callable[[], None], opened: threading.Event) -> None:
         for name in _SOON_NEEDED:
             importlib.import_module(name)
     finally:
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
-        gc.enable()
+        _keep()
+
+
+def _keep() -> None:
+    """Take all objects there are out of the collector's sight, and have it look rarely at those to come."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()

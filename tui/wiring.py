@@ -83,6 +83,12 @@ class Opener:
             effort = self.startup.arguments.effort or self.startup.loaded.config.effort  # type: ignore[assignment]
         return Model(self.client(provider), self.facts(config, model_id), effort)
 
+    def prepare(self) -> None:
+        """Import what opening a session would otherwise import in the event loop; call it in a thread."""
+        built_in_tools()
+        with contextlib.suppress(SetupError):
+            self.client(self.startup.default_name().partition("/")[0])
+
     def client(self, name: str) -> Provider:
         if name not in self._clients:
             self._clients[name] = registry.create(self.startup.providers[name], counter=self.counter.count)

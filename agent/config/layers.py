@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from agent.config.auth import key_problems, read_auth
 from agent.config.files import Parsed, config_files, read_config
-from agent.config.keys import PROFILES
 from agent.config.key_paths import KeyPath, format_key
+from agent.config.keys import PROFILES
 from agent.config.merge import Merged, Origin, merge
 from agent.config.override import environment_candidates, parse_overrides
 from agent.config.paths import Paths

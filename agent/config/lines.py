@@ -20,8 +20,9 @@ _SPACE = re.compile(r"[ \t]*+")
 _BARE = re.compile(r"[A-Za-z0-9_-]++")
 _BASIC = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
 _LITERAL = re.compile(r"'[^'\n]*+'")
-_LONG_BASIC = re.compile(r'"""(?:[^\\"]++|\\.|"(?!""))*+"{3,5}', re.DOTALL)
-_LONG_LITERAL = re.compile(r"'''(?:[^']++|'(?!''))*+'{3,5}")
+# Python before 3.11.4 gets possessive repetition around a look-ahead wrong, so the ends of long strings are searched for.
+_LONG_BASIC_STOP = re.compile(r'\\.|"{3,5}', re.DOTALL)
+_LONG_LITERAL_STOP = re.compile(r"'{3,5}")
 _SCALAR = re.compile(r"[^,\]}\n#]*+")
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 # The parser's work on one dotted key grows with the square of its parts, so a longer key is refused unparsed.
@@ -131,14 +132,21 @@ class _Scanner:
 
     def _string(self, quote: str) -> str:
         if self.text.startswith(quote * 3, self.at):
-            pattern = _LONG_BASIC if quote == '"' else _LONG_LITERAL
-        else:
-            pattern = _BASIC if quote == '"' else _LITERAL
-        found = pattern.match(self.text, self.at)
+            return self._long_string(_LONG_BASIC_STOP if quote == '"' else _LONG_LITERAL_STOP)
+        found = (_BASIC if quote == '"' else _LITERAL).match(self.text, self.at)
         if found is None:
             raise _LostError
         self.at = found.end()
         return found.group()
+
+    def _long_string(self, stop: re.Pattern[str]) -> str:
+        start, place = self.at, self.at + 3
+        while (found := stop.search(self.text, place)) is not None:
+            place = found.end()
+            if not found.group().startswith("\\"):
+                self.at = place
+                return self.text[start:place]
+        raise _LostError
 
     def _key(self) -> KeyPath:
         parts: list[str] = []

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from agent.config.key_paths import KeyPath, format_key
 from agent.config.keys import KEYS, Key
 from agent.config.layers import LoadedConfig, Origin
-from agent.config.key_paths import KeyPath, format_key
 from agent.config.paths import Paths
 from agent.config.providers import key_sources
 from agent.config.reading import printable

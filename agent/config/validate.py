@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent.config.keys import KEYS, PROFILES, RESERVED, SECTIONS, Key
 from agent.config.key_paths import KeyPath, format_key
+from agent.config.keys import KEYS, PROFILES, RESERVED, SECTIONS, Key
 from agent.config.problems import Problem, Severity
 from agent.config.schema import Layer
 

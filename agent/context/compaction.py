@@ -125,7 +125,7 @@ def _prepare(inputs: CompactionInputs) -> _Draft | NotCompacted:
     sizes = meter.all_message_tokens()
     manual = inputs.trigger == "manual"
     if room <= 0 or (not manual and smallest_tail_tokens(inputs.window, sizes) >= room):
-        return _hopeless(inputs, sizes)
+        return _hopeless(inputs, sizes, final=room <= 0)
     cut = find_cut(
         inputs.window,
         sizes,
@@ -150,8 +150,11 @@ def _prepare(inputs: CompactionInputs) -> _Draft | NotCompacted:
     return _Draft(cut, summary_output_cap(limits, inputs.facts.max_output_tokens, room), record, previous)
 
 
-def _hopeless(inputs: CompactionInputs, sizes: Sequence[int]) -> NotCompacted:
-    """No summary can bring the window below the trigger: say what fills it and what helps."""
+def _hopeless(inputs: CompactionInputs, sizes: Sequence[int], final: bool) -> NotCompacted:
+    """No summary can bring the window below the trigger: say what fills it and what helps.
+
+    It is not `final` where only the newest message is too large, since a later one may not be.
+    """
     prefix, meter = inputs.window.prefix, inputs.meter
     counter = meter.counter
     shares = [(meter.calibrated(tokens.section_tokens(counter, s)), s.name) for s in prefix.sections]
@@ -164,7 +167,7 @@ def _hopeless(inputs: CompactionInputs, sizes: Sequence[int]) -> NotCompacted:
         f"a summary cannot help: what always stays fills the window up to the trigger of "
         f"{inputs.thresholds.trigger:,} tokens. The biggest parts, in tokens: {biggest}{named}",
         True,
-        final=True,
+        final=final,
         remedy="Shorten the instruction files or use --no-instructions, offer fewer tools with --tools, "
         "or choose a model with a larger context window.",
     )

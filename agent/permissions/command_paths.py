@@ -33,8 +33,9 @@ def command_paths(scan: Scan, cwd: Path, home: Path) -> CommandPaths:
     for argv in scan.argvs:
         if argv.name in ("cd", "pushd"):
             folders += [path for word in argv.arguments for path in _paths(word, [cwd], home)]
-    changed, read = list(scan.targets), []
-    for argv in scan.argvs[:_MAX_WORDS]:
+    changed, read = list(scan.targets), list[Word]()
+    # Of a command behind wrappers the first place where it may start has all its words.
+    for argv in {id(argv.words): argv for argv in reversed(scan.argvs)}.values():
         (read if argv.name in _READERS else changed).extend(argv.arguments)
     may_change = frozenset(_all_paths(changed, folders, home))
     return CommandPaths(may_change | frozenset(_all_paths(read, folders, home)), may_change)

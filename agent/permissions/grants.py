@@ -17,6 +17,8 @@ from typing import Any
 
 import tomli_w
 
+from agent.permissions.path_text import path_key
+
 _MAX_BYTES = 4 * 1024 * 1024
 _LOCK_PATIENCE_S = 5.0
 _LOCK_INTERVAL_S = 0.01
@@ -59,7 +61,7 @@ def read_state(path: Path) -> State:
         if len(raw) > _MAX_BYTES:
             raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
         return tomllib.loads(raw.decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedStateError(f"{path} is damaged: {error}") from None
 
 
@@ -80,6 +82,8 @@ def edit_state(path: Path, change: Callable[[State], None]) -> None:
             _replace(path, tomli_w.dumps(state).encode())
     except OSError as error:
         raise StateError(f"{path} cannot be written: {error.strerror or error}") from error
+    except RecursionError:
+        raise StateError(f"{path} cannot be written: it is nested too deeply; move it away") from None
 
 
 class Grants:
@@ -94,31 +98,36 @@ class Grants:
         Raises:
             StateError: the file cannot be used; nothing is granted then.
         """
-        allow = _folder_table(read_state(self.path), project).get("allow", [])
-        if not isinstance(allow, list) or not all(isinstance(rule, str) for rule in allow):
-            raise DamagedStateError(f'{self.path}: `allow` of [grants."{project}"] must be a list of rules')
-        return tuple(allow)
+        return tuple(_rules_of(_folder_table(read_state(self.path), project, self.path), project, self.path))
 
     def add(self, project: Path, rule: str) -> None:
         """Grant a rule for a project's real path; granting it again changes nothing. Blocks. Raises: StateError."""
 
         def change(state: State) -> None:
-            allow = _folder_table(state, project, create=True).setdefault("allow", [])
-            if not isinstance(allow, list):
-                raise StateError(f'{self.path}: `allow` of [grants."{project}"] must be a list of rules')
+            allow = _rules_of(_folder_table(state, project, self.path), project, self.path)
             if rule not in allow:
                 allow.append(rule)
 
         edit_state(self.path, change)
 
 
-def _folder_table(state: State, project: Path, *, create: bool = False) -> dict[str, Any]:
+def _folder_table(state: State, project: Path, path: Path) -> State:
+    """The project's table, made if it is missing."""
     table: Any = state
-    for name in ("grants", str(project)):
-        table = table.setdefault(name, {}) if create else table.get(name, {})
+    for name in ("grants", path_key(project)):
+        table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise DamagedStateError(f"the state file: {name!r} must be a table")
-    return dict(table) if not create else table
+            raise DamagedStateError(f"{path}: {name!r} must be a table; correct or remove it")
+    folder: State = table
+    return folder
+
+
+def _rules_of(table: State, project: Path, path: Path) -> list[str]:
+    allow = table.setdefault("allow", [])
+    if not isinstance(allow, list) or not all(isinstance(rule, str) for rule in allow):
+        name = path_key(project)
+        raise DamagedStateError(f'{path}: `allow` of [grants."{name}"] must be a list of rules; correct or remove it')
+    return allow
 
 
 @contextlib.contextmanager

@@ -11,8 +11,9 @@ from agent.files import TextFile
 from agent.permissions.path_text import path_key
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
-from agent.tools.file_change import ChangePlans, FileChange, encode_for, load, make, plan
+from agent.tools.file_change import ChangePlans, FileChange, encode_for, is_quick, load, make, plan
 from agent.tools.text_match import Applied, MatchError, apply_edit
+from agent.tools.unified_diff import diff_texts
 
 
 class Replacement(Struct, frozen=True):
@@ -36,13 +37,17 @@ class Edit:
 
     def access(self, params: EditParams, context: ToolContext) -> Access:
         real = _check(params, context)
+        shown = context.workspace.display(real)
+        if not is_quick(real, len(params.edits)):
+            return Access("edit", shown, (real,), diff=_as_given(params))
         try:
-            return self._plans.keep(context, params, _plan(params, context, real)).access
-        except ToolError:
-            if context.workspace.contains(real):
-                raise
-            # Why it fails tells of the content of a file that nobody allowed to read yet: asked first, told by `run`.
-            return Access("edit", context.workspace.display(real), (real,))
+            change = _plan(params, context, real)
+        except ToolError as error:
+            # Its text may quote a file that nobody allowed to read yet: told by `run`.
+            self._plans.keep(context, params, error)
+            return Access("edit", shown, (real,), fails=True)
+        self._plans.keep(context, params, change)
+        return change.access
 
     async def run(self, params: EditParams, context: ToolContext) -> ToolOutput:
         planned = self._plans.take(context, params)
@@ -58,6 +63,15 @@ def _check(params: EditParams, context: ToolContext) -> Path:
     context.workspace.check_regular(real)
     check_writable(real, shown)
     return real
+
+
+def _as_given(params: EditParams) -> str:
+    """The replacements as a diff whose places in the file are not known."""
+    hunks = (diff_texts(edit.old, edit.new).diff.partition("\n")[2] for edit in params.edits)
+    return "\n".join(
+        f"@@ {'every place' if edit.replace_all else 'one place'} in a large file @@\n{hunk}"
+        for edit, hunk in zip(params.edits, hunks, strict=True)
+    )
 
 
 def _plan(params: EditParams, context: ToolContext, real: Path) -> FileChange:

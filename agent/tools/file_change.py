@@ -17,6 +17,8 @@ from agent.tools.details import DiffDetails
 from agent.tools.unified_diff import TextDiff, diff_texts
 from agent.transcript import FileFact
 
+QUICK_BYTES = 512 * 1024
+"""Takes well under 100 ms. A larger change is shown as it was asked for, and worked out in a thread when it is made."""
 STALE = "{} was changed since it was read; read it again, then redo the change. Nothing was changed."
 
 
@@ -39,18 +41,30 @@ class FileChange(Struct, frozen=True):
 
 
 class ChangePlans:
-    """Keeps what was worked out for a call's `access` until its `run`, so that what was shown is what is written."""
+    """Keeps what was worked out for a call's `access` until its `run`: what was shown is what is written, or why nothing."""
 
     def __init__(self) -> None:
-        self._plans: WeakKeyDictionary[ToolContext, tuple[Struct, FileChange]] = WeakKeyDictionary()
+        self._plans: WeakKeyDictionary[ToolContext, tuple[Struct, FileChange | ToolError]] = WeakKeyDictionary()
 
-    def keep(self, context: ToolContext, params: Struct, change: FileChange) -> FileChange:
-        self._plans[context] = (params, change)
-        return change
+    def keep(self, context: ToolContext, params: Struct, outcome: FileChange | ToolError) -> None:
+        self._plans[context] = (params, outcome)
 
     def take(self, context: ToolContext, params: Struct) -> FileChange | None:
-        planned = self._plans.pop(context, None)
-        return planned[1] if planned is not None and planned[0] == params else None
+        """
+        Raises:
+            ToolError: that is what `access` found.
+        """
+        kept_params, outcome = self._plans.pop(context, (params, None))
+        if kept_params != params:
+            return None
+        if isinstance(outcome, ToolError):
+            raise outcome
+        return outcome
+
+
+def is_quick(real: Path, times: int) -> bool:
+    """Whether a change that goes through the file `times` times may be worked out while everything else waits."""
+    return not real.exists() or real.stat().st_size * times <= QUICK_BYTES
 
 
 def load(context: ToolContext, real: Path) -> TextFile:

@@ -22,7 +22,7 @@ MAX_TEXT_CHARS = 16 * 1024 * 1024
 _MAX_LINES_NAMED = 8
 _MAX_LINES_SHOWN = 12
 _MAX_LINE_CHARS = 300
-_SIMILAR_BUDGET_S = 0.2
+_SIMILAR_BUDGET_S = 0.05
 _PLAIN_QUOTES = str.maketrans("‘’‚‛“”„‟–—‐‑−\u00a0\u202f", "''''\"\"\"\"-----  ")
 
 

@@ -17,8 +17,19 @@ from agent.permissions.path_text import path_key, show_name
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
-from agent.tools.file_change import ChangePlans, FileChange, checked_size, encode_for, load, make, plan
+from agent.tools.file_change import (
+    QUICK_BYTES,
+    ChangePlans,
+    FileChange,
+    checked_size,
+    encode_for,
+    is_quick,
+    load,
+    make,
+    plan,
+)
 from agent.tools.line_ends import PlainView, adapt
+from agent.tools.unified_diff import diff_texts
 
 
 class WriteParams(Struct, frozen=True):
@@ -35,13 +46,18 @@ class Write:
         self._plans = ChangePlans()
 
     def access(self, params: WriteParams, context: ToolContext) -> Access:
-        return self._plans.keep(context, params, _plan(params, context)).access
+        real, shown = _check(params, context)
+        if len(params.content) > QUICK_BYTES or not is_quick(real, 1):
+            return Access("edit", shown, (real,), diff=diff_texts("", params.content[:QUICK_BYTES]).diff)
+        change = _plan(params, context, real)
+        self._plans.keep(context, params, change)
+        return change.access
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutput:
         planned = self._plans.take(context, params)
 
         def work(stop: threading.Event) -> ToolOutput:
-            change = planned or _plan(params, context)
+            change = planned or _plan(params, context, _check(params, context)[0])
             if change.before_sha256 == change.fact.sha256:
                 text = f"{change.shown} has exactly this content already; nothing was changed."
                 return ToolOutput(text, TextDetails("unchanged"), files=(change.fact,))
@@ -50,17 +66,23 @@ class Write:
         return await in_thread(work)
 
 
-def _plan(params: WriteParams, context: ToolContext) -> FileChange:
+def _check(params: WriteParams, context: ToolContext) -> tuple[Path, str]:
+    """The real path, and how it is shown, of a file that can be written as far as can be told without reading it."""
     if params.path.endswith("/"):
         raise ToolError(f"{show_name(params.path)} names a folder. Give the path of a file; its folders are made.")
     real = context.workspace.resolve(params.path)
     shown = context.workspace.display(real)
+    if real.exists():
+        context.workspace.check_regular(real)
+    check_writable(real, shown)
+    return real, shown
+
+
+def _plan(params: WriteParams, context: ToolContext, real: Path) -> FileChange:
+    shown = context.workspace.display(real)
     if not real.exists():
-        check_writable(real, shown)
         data = checked_size(params.content.encode(UTF8.codec), shown)
         return plan(context, real, None, (params.content, data), "written")
-    context.workspace.check_regular(real)
-    check_writable(real, shown)
     before = load(context, real)
     if before.size_bytes:
         _check_known(context, real, shown)

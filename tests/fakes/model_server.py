@@ -279,7 +279,7 @@ class ModelServer:
 
 def _read_request(stream: BinaryIO) -> RecordedRequest | None:
     line = stream.readline(65_536).decode("latin-1").split()
-    if len(line) != 3:
+    if len(line) != 3 or not line[2].startswith("HTTP/"):
         return None
     headers = {name.lower(): value for name, value in http.client.parse_headers(stream).items()}
     length = min(int(headers.get("content-length", "0")), _MAX_BODY_BYTES)

@@ -7,7 +7,6 @@ from tui.widgets.queue import queue_rows
 from tui.widgets.status import (
     StatusFacts,
     bar_pieces,
-    gauge_style,
     short_cost,
     short_folder,
     short_tokens,
@@ -21,7 +20,6 @@ FULL = StatusFacts(
     used_tokens=12_400,
     is_estimate=True,
     effective_window_tokens=172_000,
-    trigger_tokens=150_000,
     cost_usd=0.042,
     cwd="~/src/claw",
     branch="main",
@@ -65,11 +63,10 @@ def test_wide_characters_count_as_two_cells() -> None:
     assert all(cell_len(text_of(facts, width)) == width for width in range(1, 80))
 
 
-@pytest.mark.parametrize(
-    ("used", "style"), [(0, "$success"), (119_999, "$success"), (120_000, "$warning"), (150_000, "$error")]
-)
-def test_gauge_warns_before_the_trigger_and_alarms_from_it_on(used: int, style: str) -> None:
-    assert gauge_style(StatusFacts(used_tokens=used, trigger_tokens=150_000)) == style
+@pytest.mark.parametrize(("level", "style"), [("calm", "$success"), ("warning", "$warning"), ("full", "$error")])
+def test_the_gauge_has_the_colour_of_its_level(level: str, style: str) -> None:
+    facts = StatusFacts(used_tokens=5, effective_window_tokens=10, gauge_level=level)
+    assert [text for text, piece_style in status_pieces(facts, 120) if piece_style == style and "━" in text]
 
 
 def test_gauge_without_a_known_window_shows_tokens_alone() -> None:

@@ -24,7 +24,7 @@ def context_rows(gauge: GaugeChanged, parts: Sequence[tuple[str, str, int]]) -> 
     total = sum(tokens for _, _, tokens in parts)
     for kind, name, tokens in sorted(parts, key=lambda part: -part[2]):
         fraction = tokens / total if total else 0.0
-        label = one_line(f"{kind} {name}" if name and name != kind else kind, 34)
+        label = one_line(" ".join((kind.replace("_", " "), name if name != kind else "")), 34)
         rows.append(Row(f"{_bar(fraction)} {tokens:>9,} {fraction:>4.0%}  {label}", exact=True))
     if not parts:
         rows.append(Row("Nothing yet.", "dim"))

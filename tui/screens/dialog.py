@@ -32,6 +32,21 @@ class Dialog(ModalScreen[Result], Generic[Result]):
         Binding("tab,shift+tab", "ignore", show=False),
     ]
 
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that were typed behind the one that closed this dialog are meant for what lies under it."""
+        if not self._finished:
+            return await super().on_event(event)
+        if isinstance(event, events.Key):
+            # Made anew: the event itself counts as delivered already.
+            again = events.Key(event.key, event.character)
+            again.time = event.time
+            self.app.post_message(again)
+        elif isinstance(event, events.Paste):
+            self.app.post_message(events.Paste(event.text))
+        else:
+            await super().on_event(event)
+        return None
+
     @property
     def is_drawn(self) -> bool:
         return self.opens_at_s != float("inf")

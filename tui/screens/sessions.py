@@ -26,5 +26,5 @@ class SessionsScreen(Picker):
 
 
 def _line(session: SessionSummary) -> tuple[str, str, str]:
-    count = f"{session.messages:,} messages · " if session.messages else ""
+    count = f"{session.entries:,} entries · " if session.entries else ""
     return session.id, session.title or "(no title)", f"{session.when} · {count}{session.id}"

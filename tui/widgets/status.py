@@ -15,9 +15,7 @@ from textual.widget import Widget
 from tui.sanitize import one_line, shorten
 
 BAR_CELLS = 10
-WARN_FRACTION = 0.8
-"""Of the trigger: from here on the gauge has the colour of a warning."""
-
+GAUGE_STYLES = {"calm": "$success", "warning": "$warning", "full": "$error"}
 MODE_STYLES = {"plan": "$secondary", "ask": "$primary", "edits": "$warning", "auto": "$error"}
 Piece = tuple[str, str]
 """Text and style."""
@@ -33,7 +31,8 @@ class StatusFacts(Struct, frozen=True):
     is_estimate: bool = True
     effective_window_tokens: int = 0
     """0 while unknown."""
-    trigger_tokens: int = 0
+    gauge_level: str = "calm"
+    """A key of `GAUGE_STYLES`."""
     cost_usd: float | None = None
     cwd: str = ""
     branch: str = ""
@@ -78,14 +77,6 @@ def short_folder(path: Path | str, home: Path | str | None = None) -> str:
     return "/".join([*(part[:1] for part in parts[:-2]), *parts[-2:]])
 
 
-def gauge_style(facts: StatusFacts) -> str:
-    """Calm below the warning, then warning, and error from the trigger on."""
-    limit = facts.trigger_tokens or facts.effective_window_tokens
-    if limit <= 0 or facts.used_tokens < WARN_FRACTION * limit:
-        return "$success"
-    return "$warning" if facts.used_tokens < limit else "$error"
-
-
 def bar_pieces(fraction: float, cells: int, style: str) -> tuple[Piece, ...]:
     """A bar in half cells; a fraction above 0 shows at least half a cell, and one below 1 never looks full."""
     halves = round(min(max(fraction, 0.0), 1.0) * cells * 2)
@@ -99,7 +90,7 @@ def bar_pieces(fraction: float, cells: int, style: str) -> tuple[Piece, ...]:
 
 def _gauge_parts(facts: StatusFacts) -> list[_Part]:
     used = ("≈" if facts.is_estimate else "") + short_tokens(facts.used_tokens)
-    style = gauge_style(facts)
+    style = GAUGE_STYLES[facts.gauge_level]
     loud = style if style != "$success" else "$foreground"
     if not facts.effective_window_tokens:
         return [_Part(9, ((used, loud),), right=True)]

@@ -1,4 +1,5 @@
 import itertools
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -181,10 +182,24 @@ def test_R21_no_rule_lifts_what_is_always_asked(workspace: Workspace, home: Path
         assert (decision.kind, decision.only_once) == ("ask", True)
 
 
-def test_plan_mode_is_lifted_by_no_allow_rule(workspace: Workspace, home: Path) -> None:
-    gate = Gate("plan", workspace, allowed_tools=["bash", "edit"], session_rules=["edit(*)"], home=home)
-    assert gate.decide(command("ls"), "bash").kind == "refuse"
-    assert gate.decide(edit(workspace.root / "a"), "edit").kind == "refuse"
+def test_written_rules_apply_over_plan_mode_and_answers_do_not(workspace: Workspace, home: Path) -> None:
+    written = {"allowed_tools": ["bash(git log)", "edit(docs/**)"], "layers": [layer(workspace, home, ask=["bash(ls)"])]}
+    gate = Gate("plan", workspace, session_rules=["edit(*)", "bash(make)", "read(/etc/hosts)"], home=home, **written)
+    for access, tool, kind in (
+        (command("git log -1"), "bash", "allow"),
+        (edit(workspace.root / "docs" / "plan.md"), "write", "allow"),
+        (edit(workspace.root / "a"), "edit", "refuse"),
+        (command("make"), "bash", "refuse"),
+        (command("ls"), "bash", "refuse"),
+        (read(Path("/etc/hosts")), "read", "allow"),
+    ):
+        assert gate.decide(access, tool).kind == kind
+
+
+def test_R21_plan_mode_refuses_what_is_always_asked_elsewhere(workspace: Workspace, home: Path) -> None:
+    gate = Gate("plan", workspace, allowed_tools=["bash", "edit", "edit(.git/**)"], home=home)
+    assert gate.decide(command("rm -rf /"), "bash").kind == "refuse"
+    assert gate.decide(edit(workspace.root / ".git" / "config"), "edit").kind == "refuse"
 
 
 def test_a_bad_rule_from_the_command_line_is_an_error(workspace: Workspace, home: Path) -> None:
@@ -192,12 +207,68 @@ def test_a_bad_rule_from_the_command_line_is_an_error(workspace: Workspace, home
         Gate("ask", workspace, allowed_tools=["Bash(ls)"], home=home)
 
 
-def test_a_denied_file_cannot_be_searched_past(workspace: Workspace, home: Path) -> None:
-    gate = Gate("auto", workspace, disallowed_tools=["read(secrets/**)"], home=home)
+def test_T55_a_denied_file_is_left_out_of_searches_that_run(workspace: Workspace, home: Path) -> None:
+    gate = Gate("ask", workspace, disallowed_tools=["read(secrets/**)", "grep(*.pem)"], home=home)
     assert gate.decide(read(workspace.root / "secrets" / "x"), "read").kind == "refuse"
     assert gate.decide(read(workspace.root / "secrets"), "glob").kind == "refuse"
-    assert gate.decide(read(workspace.root), "grep").kind == "ask"
-    assert gate.decide(read(workspace.root / "src"), "grep").kind == "allow"
+    assert gate.decide(read(workspace.root), "grep").kind == "allow"
+    assert workspace.is_closed is not None
+    closed = [name for name in ("a", "secrets/x", "k.pem", "src/k.pem") if workspace.is_closed(workspace.root / name)]
+    assert closed == ["secrets/x", "k.pem"]
+
+
+def test_without_rules_about_reading_searches_test_nothing(workspace: Workspace, home: Path) -> None:
+    Gate("ask", workspace, disallowed_tools=["edit(a)", "bash(rm)"], allowed_tools=["read(b)"], home=home)
+    assert workspace.is_closed is None
+
+
+def test_B19_who_may_not_read_a_file_may_not_edit_it(workspace: Workspace, home: Path) -> None:
+    gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
+    assert gate.decide(edit(workspace.root / ".env"), "edit").kind == "refuse"
+    assert gate.decide(edit(workspace.root / "b"), "edit").kind == "allow"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat ../.env", "cat < ../.env", "cd .. && cat .env", "cp ../.env x", "base64 --wrap=0 ../.env", "dd if=../.env",
+        "sh -c 'cat ../.env'", "cat ~/key", "cat ../secrets/*", "echo x > ../uv.lock", "sed -i s/a/b/ ../uv.lock",
+        "tee ../uv.lock", "cat ../x.lock ../uv.lock | tee ../uv.lock",
+    ],
+)  # fmt: skip
+def test_B19_a_command_that_names_a_forbidden_path_is_asked_about(workspace: Workspace, home: Path, text: str) -> None:
+    denied = ["read(.env)", "read(secrets/**)", "read(~/key)", "edit(uv.lock)"]
+    gate = Gate("auto", workspace, disallowed_tools=denied, allowed_tools=["bash"], home=home)
+    decision = gate.decide(command(text), "bash")
+    assert (decision.kind, decision.only_once) == ("ask", True)
+
+
+@pytest.mark.parametrize("text", ["cat ../uv.lock", "ls -a ..", "cat .env", "git add .", "make", "grep -rn env ../src"])
+def test_B19_commands_that_name_no_forbidden_path_run(workspace: Workspace, home: Path, text: str) -> None:
+    gate = Gate("auto", workspace, disallowed_tools=["read(.env)", "edit(uv.lock)"], home=home)
+    assert gate.decide(command(text), "bash").kind == "allow"
+
+
+def test_B19_a_long_command_is_judged_in_time(workspace: Workspace, home: Path) -> None:
+    gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
+    start = time.monotonic()
+    for text in ("echo " + "a/b " * 20_000, "xargs " + "env " * 20_000, "cd x; " * 10_000):
+        gate.decide(command(text), "bash")
+    assert time.monotonic() - start < 3
+
+
+async def test_a_call_that_fails_anyway_is_asked_about_only_where_reading_is(workspace: Workspace, home: Path) -> None:
+    person = Person(Allow())
+    gate = Gate("ask", workspace, disallowed_tools=["edit(.env)"], home=home)
+
+    def failing(path: Path) -> Access:
+        return Access("edit", str(path), (path,), fails=True)
+
+    assert await gate.authorize(call("edit"), failing(workspace.root / "a"), person) == Allowed()
+    assert not person.asked
+    assert isinstance(await gate.authorize(call("edit"), failing(workspace.root / ".env"), person), Refused)
+    await gate.authorize(call("edit"), failing(Path("/etc/hosts")), person)
+    assert [request.paths for request in person.asked] == [("/etc/hosts",)]
 
 
 # ------------------------------------------------------------------ asking

@@ -118,7 +118,7 @@ def test_T54_odd_names_are_shown_on_one_line_and_can_be_given_back(workspace: Wo
     import msgspec
 
     given = msgspec.json.decode(shown) if shown.startswith('"') else shown
-    with workspace.open_read(given) as opened:
+    with workspace.open_file(workspace.resolve(given)) as opened:
         assert os.read(opened.fd, 10) == b"x"
 
 
@@ -136,13 +136,13 @@ def test_a_missing_file_names_what_could_be_meant_but_only_inside(
 ) -> None:
     (root / "setup.cfg").write_text("")
     with pytest.raises(ToolError, match=r"Did you mean main\.py\?"):
-        workspace.open_read("mian.py")
+        workspace.open_file(workspace.resolve("mian.py"))
     with pytest.raises(ToolError, match=r"Did you mean \.\./setup\.cfg\?"):
-        workspace.open_read("setup.cfg")
+        workspace.open_file(workspace.resolve("setup.cfg"))
     with pytest.raises(ToolError, match=r"deepest folder that exists is \."):
-        workspace.open_read("lib/x/y.py")
+        workspace.open_file(workspace.resolve("lib/x/y.py"))
     with pytest.raises(ToolError) as caught:
-        workspace.open_read(str(tmp_path / "proj_evil" / "g"))
+        workspace.open_file(workspace.resolve(str(tmp_path / "proj_evil" / "g")))
     assert "Did you mean" not in caught.value.text
 
 
@@ -168,7 +168,7 @@ def test_T47_special_files_are_refused_at_once_without_opening_them(workspace: W
         for path, words in cases.items():
             start = time.monotonic()
             with pytest.raises(ToolError, match=words):
-                workspace.open_read(path)
+                workspace.open_file(workspace.resolve(path))
             assert time.monotonic() - start < 0.1, path
 
 
@@ -239,7 +239,7 @@ def test_folders_are_made_beneath_and_removed_again_if_that_fails(root: Path) ->
 
 
 def test_an_opened_file_is_the_file_and_closes(workspace: Workspace) -> None:
-    with workspace.open_read("main.py") as opened:
+    with workspace.open_file(workspace.resolve("main.py")) as opened:
         assert stat.S_ISREG(opened.stat.st_mode)
         assert not os.get_inheritable(opened.fd)
         fd = opened.fd
