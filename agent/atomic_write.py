@@ -13,10 +13,10 @@ import hashlib
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.file_metadata import copy_metadata
 from agent.files import hash_of
 from agent.permissions.opening import make_folder, open_folder, remove_made
 from agent.permissions.path_text import os_error, show_name
@@ -26,7 +26,6 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REOPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _SECOND_NS = 1_000_000_000
-_KEPT_BY_THE_SYSTEM = ("security.", "trusted.")
 
 
 def write_file(
@@ -136,7 +135,7 @@ class _Change:
         try:
             try:
                 _write_all(fd, self._data)
-                if not _copy_metadata(original, fd, status):
+                if not copy_metadata(original, fd, status):
                     return False
                 self._move_on(fd, status)
                 os.fsync(fd)
@@ -267,46 +266,3 @@ def _read_all(fd: int) -> bytes:
         pieces.append(piece)
         place += len(piece)
     return b"".join(pieces)
-
-
-def _copy_metadata(original: int, new: int, status: os.stat_result) -> bool:
-    """Owner, attributes, mode. False if one that matters could not be given."""
-    created = os.fstat(new)
-    try:
-        if (status.st_uid, status.st_gid) != (created.st_uid, created.st_gid):
-            os.fchown(new, status.st_uid, status.st_gid)
-        _copy_attributes(original, new)
-        os.fchmod(new, stat.S_IMODE(status.st_mode))
-    except OSError:
-        return False
-    return True
-
-
-if sys.platform == "darwin":
-
-    def _copy_attributes(original: int, new: int) -> None:
-        import ctypes
-
-        acl_and_xattr = 0b101  # COPYFILE_ACL | COPYFILE_XATTR; not verified on macOS
-        if ctypes.CDLL(None, use_errno=True).fcopyfile(original, new, None, acl_and_xattr) != 0:
-            raise OSError(ctypes.get_errno(), "fcopyfile")
-
-else:
-
-    def _copy_attributes(original: int, new: int) -> None:
-        try:
-            names = os.listxattr(original)
-            inherited = os.listxattr(new)
-        except OSError as error:
-            if error.errno in (errno.ENOTSUP, errno.ENOSYS):
-                return
-            raise
-        for name in inherited:
-            if name not in names and not name.startswith(_KEPT_BY_THE_SYSTEM):
-                os.removexattr(new, name)
-        for name in names:
-            try:
-                os.setxattr(new, name, os.getxattr(original, name))
-            except OSError:
-                if not name.startswith(_KEPT_BY_THE_SYSTEM):
-                    raise

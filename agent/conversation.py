@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent.calls import CallRunner
+from agent.context.breakdown import biggest, breakdown, fixed_tokens
 from agent.context.budget import (
     ContextSettings,
     Thresholds,
@@ -127,9 +128,14 @@ class Conversation:
         return request
 
     def full_text(self, used: int) -> str:
+        window = self.recorder.window
+        parts = breakdown(window, self.recorder.meter)
+        remedy = "Use /compact, start over with /new, or choose a model with a larger window."
+        if fixed_tokens(parts) * 2 > used:
+            remedy = "Shorten the instruction files or use --no-instructions, or choose a model with a larger context window."
         return (
-            f"The context window is full: about {used:,} of {self.limits.effective:,} usable tokens.\n"
-            "Use /compact, start over with /new, or choose a model with a larger window."
+            f"The context window is full: about {used:,} of {self.limits.effective:,} usable tokens. "
+            f"The biggest parts, in tokens: {biggest(parts, window)}.\n{remedy}"
         )
 
     # ------------------------------------------------------------------ record

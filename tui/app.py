@@ -23,6 +23,7 @@ from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
 from tui.signals import Waker, orderly_end
+from tui.terminal_input import TerminalDriver
 from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
 from tui.widgets.completion import CompletionList
@@ -58,7 +59,7 @@ class ClawApp(App[None]):
 
     def __init__(self, launch: Launch) -> None:
         tuning.before_first_frame()
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         register_themes(self)
         self.theme = launch.theme
         self.launch = launch
@@ -143,6 +144,7 @@ class ClawApp(App[None]):
             run_command(self, text)
         elif self.current.send(text):
             self._pane.view.begin_user(text)
+            self._pane.view.frame()  # in the same paint as the emptied composer
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
         self.send(message.text)

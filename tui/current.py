@@ -129,7 +129,7 @@ class CurrentSession:
             if self._launch.missing_key is None or self._opening is not None:
                 self.open(self._target)
             return False
-        if session.running:
+        if session.running and self._work_kind != "compaction":
             self._attempt(lambda: session.steer(text))
             return False
         if self.busy:

@@ -102,7 +102,13 @@ class Screens:
         elif target.kind == "start":
             path = self.resumed()
         fork = self._startup.arguments.fork and target.kind == "start"
-        session = opener.open(emit, approver, path, fork)
+        loop = asyncio.get_running_loop()
+        opening = asyncio.ensure_future(asyncio.to_thread(opener.open, emit, approver, path, fork, loop))
+        try:
+            session = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await (await opening).close()
+            raise
         session.announce()
         if not demo and path is None and self._startup.named_model is None:
             task = asyncio.create_task(self._correct_default(opener, session))

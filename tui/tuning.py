@@ -18,7 +18,7 @@ PAINT_S = 1 / 240
 SWITCH_S = 0.0005
 """Textual reads and writes the terminal in threads."""
 PATIENCE_S = 2.0
-"""How long the SDK's import waits for the session that is being opened, so that neither slows the other."""
+"""How long imports wait for the session that is being opened, so that neither slows the other."""
 _SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
 
 
@@ -30,18 +30,18 @@ def before_first_frame() -> None:
 
 
 def after_first_frame(warm_up: Callable[[], None], opened: threading.Event) -> None:
-    """Import in a thread what will be needed soon: first what draws a message, then, once a session is `opened`, the SDK."""
+    """Import in a thread what will be needed soon, once a session is `opened`: what draws a message, then the SDK."""
     sys.setswitchinterval(SWITCH_S)
-    _keep()
     threading.Thread(target=_warm, args=(warm_up, opened), name="claw-warm-up", daemon=True).start()
 
 
 def _warm(warm_up: Callable[[], None], opened: threading.Event) -> None:
-    from tui.widgets import transcript
-
     try:
-        transcript.warm_up()
         opened.wait(PATIENCE_S)
+        _keep()
+        from tui.widgets import transcript
+
+        transcript.warm_up()
         warm_up()
         for name in _SOON_NEEDED:
             importlib.import_module(name)

@@ -14,7 +14,8 @@ import msgspec
 from agent.calls import CallRunner
 from agent.context.budget import ContextSettings
 from agent.context.meter import Meter
-from agent.context.tokens import TOKENIZER, Counter, TokenizerUnavailableError
+from agent.context.o200k import TokenizerUnavailableError
+from agent.context.tokens import TOKENIZER, Counter
 from agent.conversation import Conversation, Model
 from agent.events import Emit, Notice
 from agent.instructions.discovery import Place
@@ -147,13 +148,22 @@ class Opener:
 
     # ------------------------------------------------------------------ sessions
 
-    def open(self, emit: Emit, approver: Approver | None, resume: Path | None = None, fork: bool = False) -> Session:
-        """A new session, or the one in the file `resume`, or a fork of it. Call it in the event loop of the session.
+    def open(
+        self,
+        emit: Emit,
+        approver: Approver | None,
+        resume: Path | None = None,
+        fork: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Session:
+        """A new session, or the one in the file `resume`, or a fork of it.
+
+        Call it in the event loop of the session; or in a thread, since a long session takes its time, and name the loop.
 
         Raises:
             SetupError: no model, or the session cannot be opened.
         """
-        store, transcript, loaded, session_id = self._store(emit, resume, fork)
+        store, transcript, loaded, session_id = self._store(emit, loop or asyncio.get_running_loop(), resume, fork)
         try:
             return self._session(emit, approver, store, transcript, loaded, session_id)
         except BaseException as error:
@@ -229,10 +239,8 @@ class Opener:
         )
 
     def _store(
-        self, emit: Emit, resume: Path | None, fork: bool
+        self, emit: Emit, loop: asyncio.AbstractEventLoop, resume: Path | None, fork: bool
     ) -> tuple[SessionStore, Transcript, sessions.LoadedSession | None, str]:
-        loop = asyncio.get_running_loop()
-
         def complain(text: str) -> None:
             notice = Notice("error", text, "Free some space or check the folder's permissions.")
             with contextlib.suppress(RuntimeError):  # the writer's thread may outlive the loop

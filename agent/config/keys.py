@@ -3,13 +3,13 @@
 A part `*` stands for a name that the user chooses. `SECTIONS` are tables that are known and not in force yet.
 """
 
-import difflib
 import functools
 import operator
 import re
 import types
 import typing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +18,8 @@ from msgspec import Meta, Struct, inspect
 from agent.config.addresses import address_fault
 from agent.config.key_paths import KeyPath
 from agent.config.schema import InstructionFormat, InstructionLayer, Mode
+from agent.permissions.path_pattern import PathScope
+from agent.permissions.rules import RuleError, parse_rule
 from providers.models import ModelOverride
 from providers.types import Effort
 
@@ -27,11 +29,7 @@ Scope = Literal["user", "tighten", "any", "managed"]
 Merge = Literal["first", "union", "least", "all"]
 """`first`: the highest layer wins. `union`: the lists of all layers. `least`: the smallest number. `all`: all, in order."""
 
-TOOLS = (
-    *("read", "write", "edit", "glob", "grep", "bash", "bash_output", "bash_kill"),
-    *("todo", "ask_user", "present_plan", "recall", "remember", "skill", "task", "web_fetch"),
-)
-_RULE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?:\((.+)\))?", re.DOTALL)
+_ANYWHERE = PathScope(Path("/"), Path("/"))
 
 
 class Key(Struct, frozen=True):
@@ -60,13 +58,19 @@ class Key(Struct, frozen=True):
 
 def rule_fault(text: str) -> str:
     """Why `text` is no permission rule; empty if it is one."""
-    found = _RULE.fullmatch(text)
-    if found is None:
-        return "it is not of the form tool or tool(argument)"
-    if found[1] in TOOLS or found[1].startswith("mcp__"):
-        return ""
-    near = difflib.get_close_matches(found[1], TOOLS, n=1)
-    return f"there is no tool {found[1]!r} (" + (f"did you mean {near[0]!r}?" if near else ", ".join(TOOLS)) + ")"
+    try:
+        parse_rule(text, _ANYWHERE)
+    except RuleError as error:
+        return error.fault
+    return ""
+
+
+def _blocked_fault(text: str) -> str:
+    return rule_fault(f"bash({text})")
+
+
+def _protected_fault(text: str) -> str:
+    return rule_fault(f"edit({text})")
 
 
 def model_fault(text: str) -> str:
@@ -184,8 +188,24 @@ KEYS: tuple[Key, ...] = (
         "a path that begins with / or ~/",
         _directory_fault,
     ),
-    Key("permissions.protected_patterns", _Strings, "tighten", "files that are never edited", "union"),
-    Key("permissions.blocked_commands", _Strings, "tighten", "commands that are always refused", "union"),
+    Key(
+        "permissions.protected_patterns",
+        _Strings,
+        "tighten",
+        "files that are never edited",
+        "union",
+        "a path pattern below the project, or one that begins with / or ~/",
+        _protected_fault,
+    ),
+    Key(
+        "permissions.blocked_commands",
+        _Strings,
+        "tighten",
+        "commands that are always refused",
+        "union",
+        "how a command begins, in shell words",
+        _blocked_fault,
+    ),
     Key("providers.*.api", Literal["anthropic", "responses", "chat"], "user", "the wire API the server speaks"),
     Key(
         "providers.*.base_url",

@@ -44,6 +44,23 @@ def breakdown(window: Window, meter: Meter) -> list[Part]:
     ]
 
 
+def biggest(parts: Sequence[Part], window: Window, count: int = 3) -> str:
+    """The kinds that use most of the window, in words, instruction files by name."""
+    kinds: dict[PartKind, int] = {}
+    for part in parts:
+        kinds[part.kind] = kinds.get(part.kind, 0) + part.tokens
+    named = []
+    for kind, size in sorted(kinds.items(), key=lambda item: -item[1])[:count]:
+        files = [file.path for file in window.prefix.instruction_files] if kind == "instructions" else []
+        named.append(f"{kind.replace('_', ' ')} {size:,}" + (f" ({', '.join(files[:3])})" if files else ""))
+    return ", ".join(named)
+
+
+def fixed_tokens(parts: Sequence[Part]) -> int:
+    """Tokens of what stands before the messages, which no compaction removes."""
+    return sum(part.tokens for part in parts if part.kind in ("system", "tools", "instructions"))
+
+
 def _prefix_shares(window: Window, meter: Meter) -> Iterator[_Share]:
     for section in window.prefix.sections:
         kind: PartKind = "instructions" if section.name.startswith("instructions") else "system"

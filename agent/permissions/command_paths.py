@@ -1,11 +1,11 @@
-"""Which paths a command line names, for rules about files.
+"""Which paths a command line names, for rules about files, and where its relative paths start.
 
 A wide net and no boundary: words are taken as they stand, so a path that is put together while the command runs, or that
 stands in a script, is not seen.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,6 +14,8 @@ from agent.permissions.shell import Scan
 from agent.permissions.shell_words import Word
 
 _MAX_WORDS = 2_000
+_MAX_FOLDERS = 8
+_MAX_PATH_CHARS = 4_096
 _READERS_TEXT = "cat head tail wc nl ls stat file grep rg diff cmp cut echo printf test [ cd"
 _READERS = frozenset(_READERS_TEXT.split())
 """Programs that change no file that is named to them."""
@@ -27,12 +29,47 @@ class CommandPaths(Struct, frozen=True):
     """Without those that only programs get which change nothing."""
 
 
-def command_paths(scan: Scan, cwd: Path, home: Path) -> CommandPaths:
-    """Relative words are taken from `cwd` and from every folder that the command changes to."""
-    folders = [cwd]
+class Folders(Struct, frozen=True):
+    """Where relative paths of a command may start."""
+
+    known: tuple[Path, ...]
+    anywhere: bool
+    """It may also be a place that cannot be told."""
+
+
+def command_folders(scan: Scan, cwd: Path, home: Path) -> Folders:
+    """The current directory and whatever the command changes to, each with and without its links followed."""
+    known = {cwd: True}
+    anywhere = False
     for argv in scan.argvs:
-        if argv.name in ("cd", "pushd"):
-            folders += [path for word in argv.arguments for path in _paths(word, [cwd], home)]
+        if argv.name not in ("cd", "pushd"):
+            continue
+        targets = [word for word in argv.arguments if not word.text.startswith("-")]
+        if any(word.expands or word.globs for word in targets) or len(targets) < len(argv.arguments):
+            anywhere = True
+        elif not targets:
+            known[home] = True
+        else:
+            known |= dict.fromkeys(resolved(targets[0].text, tuple(known), home), True)
+        if len(known) > _MAX_FOLDERS:
+            # Each change could start from each folder so far.
+            return Folders(tuple(known)[:_MAX_FOLDERS], True)
+    return Folders(tuple(known), anywhere)
+
+
+def resolved(text: str, folders: Iterable[Path], home: Path) -> list[Path]:
+    """What a path means in each of the folders, with and without its links followed."""
+    if text == "~" or text.startswith("~/"):
+        text = f"{home}{text[1:]}"
+    found: list[Path] = []
+    for folder in folders:
+        full = os.path.normpath(os.path.join(folder, text))  # noqa: PTH118 - normpath has no sibling in pathlib
+        found += [Path(full), Path(os.path.realpath(full))]
+    return found
+
+
+def command_paths(scan: Scan, cwd: Path, home: Path) -> CommandPaths:
+    folders = command_folders(scan, cwd, home).known
     changed, read = list(scan.targets), list[Word]()
     # Of a command behind wrappers the first place where it may start has all its words.
     for argv in {id(argv.words): argv for argv in reversed(scan.argvs)}.values():
@@ -41,19 +78,16 @@ def command_paths(scan: Scan, cwd: Path, home: Path) -> CommandPaths:
     return CommandPaths(may_change | frozenset(_all_paths(read, folders, home)), may_change)
 
 
-def _all_paths(words: list[Word], folders: list[Path], home: Path) -> Iterator[Path]:
+def _all_paths(words: list[Word], folders: tuple[Path, ...], home: Path) -> Iterator[Path]:
     for word in list(dict.fromkeys(words))[:_MAX_WORDS]:
-        yield from _paths(word, folders, home)
+        for text in _texts(word):
+            yield from resolved(text, folders, home)
 
 
-def _paths(word: Word, folders: list[Path], home: Path) -> Iterator[Path]:
-    """What the word, or the part behind its first `=` (`of=x`, `--file=x`), may mean."""
+def _texts(word: Word) -> Iterator[str]:
+    """The word, and the part behind its first `=` (`of=x`, `--file=x`); of a pattern the folder in front of it."""
     for text in {word.text, word.text.partition("=")[2]}:
         if word.globs:
             text = text[: next((at for at, char in enumerate(text) if char in "*?[{"), len(text))].rpartition("/")[0]
-        if not text or "\0" in text or len(text) > 4096:
-            continue
-        if text == "~" or text.startswith("~/"):
-            text = f"{home}{text[1:]}"
-        for folder in folders:
-            yield Path(os.path.realpath(folder / text))
+        if text and "\0" not in text and len(text) <= _MAX_PATH_CHARS:
+            yield text

@@ -7,11 +7,13 @@ either, and a command that names a forbidden path is asked about. A rule without
 workspace only.
 """
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,19 +21,29 @@ from agent.permissions.command_paths import CommandPaths
 from agent.permissions.path_pattern import PathPattern, PathScope
 from agent.permissions.shell import Argv, Scan, program, simple_command
 from agent.permissions.shell_words import Word
-from agent.tools.base import Access
+
+if TYPE_CHECKING:
+    from agent.tools.base import Access
 
 PATH_TOOLS = ("read", "grep", "glob", "edit", "write")
-_TOOLS = (*PATH_TOOLS, "bash", "bash_output", "bash_kill", "todo", "ask_user", "present_plan", "recall", "remember")
-_MORE_TOOLS = ("skill", "task", "web_fetch")
+TOOLS = (
+    *(*PATH_TOOLS, "bash", "bash_output", "bash_kill", "todo", "ask_user", "present_plan", "recall", "remember"),
+    *("skill", "task", "web_fetch"),
+)
 _COVERS = {"read": ("read", "grep", "glob"), "edit": ("edit", "write")}
 _RULE = re.compile(r"\s*(?P<tool>[A-Za-z_][\w-]*)\s*(?:\((?P<argument>.*)\))?\s*", re.DOTALL)
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_GIT_ESCAPES = ("--output", "--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--open-files-in-pager")
 _LONG_TO_SHORT = {"--recursive": "rR", "--force": "f", "--delete": "dD", "--all": "a", "--yes": "y"}
 
 
 class RuleError(ValueError):
     """A rule that cannot be understood; the text names it and says what is expected."""
+
+    def __init__(self, rule: str, fault: str) -> None:
+        super().__init__(f"The permission rule {rule!r} cannot be used: {fault}.")
+        self.fault = fault
+        """The reason alone."""
 
 
 class Match(IntEnum):
@@ -89,51 +101,47 @@ def parse_rule(text: str, scope: PathScope) -> Rule:
     """
     found = _RULE.fullmatch(text)
     if found is None:
-        raise RuleError(f"The permission rule {text!r} has not the form `tool` or `tool(argument)`.")
+        raise RuleError(text, "it has not the form `tool` or `tool(argument)`")
     tool, argument = found["tool"], found["argument"]
     _check_tool(text, tool)
     if argument is None:
         return Rule(text, tool)
     argument = argument.strip()
     if not argument:
-        raise RuleError(f"The permission rule {text!r} has an empty argument; for the whole tool write `{tool}`.")
+        raise RuleError(text, f"it has an empty argument; for the whole tool write `{tool}`")
     if tool in PATH_TOOLS:
         try:
             return Rule(text, tool, argument, pattern=PathPattern(argument, scope))
         except ValueError as error:
-            raise RuleError(f"The permission rule {text!r} has no usable path: {error}.") from None
+            raise RuleError(text, str(error)) from None
     if tool == "bash":
         return _command_rule(text, argument)
     if tool == "web_fetch":
         if not _HOST.fullmatch(argument):
-            raise RuleError(
-                f"The permission rule {text!r} needs one exact host, in lower case, like `docs.python.org`."
-            )
+            raise RuleError(text, "it needs one exact host, in lower case, like `docs.python.org`")
         return Rule(text, tool, argument)
-    raise RuleError(f"The permission rule {text!r}: rules for {tool} take no argument.")
+    raise RuleError(text, f"rules for {tool} take no argument")
 
 
 def _check_tool(text: str, tool: str) -> None:
-    known = (*_TOOLS, *_MORE_TOOLS)
-    if tool in known or tool.startswith("mcp__"):
+    if tool in TOOLS or tool.startswith("mcp__"):
         return
-    hint = f" Did you mean `{tool.lower()}`?" if tool.lower() in known else f" The tools are: {', '.join(known)}."
-    raise RuleError(f"The permission rule {text!r} names no tool.{hint}")
+    near = difflib.get_close_matches(tool.lower(), TOOLS, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the tools are {', '.join(TOOLS)}"
+    raise RuleError(text, f"there is no tool {tool!r} ({hint})")
 
 
 def _command_rule(text: str, argument: str) -> Rule:
     try:
         words = tuple(shlex.split(argument))
     except ValueError as error:
-        raise RuleError(f"The permission rule {text!r} cannot be split into shell words: {error}.") from None
+        raise RuleError(text, f"it cannot be split into shell words ({error})") from None
     exact = len(words) > 1 and words[-1] == "$"
     words = words[:-1] if exact else words
     if words and (words[-1].endswith(":*") or words[-1] == "*"):
-        raise RuleError(
-            f"The permission rule {text!r}: a rule already means every command that begins so; leave out `*`."
-        )
+        raise RuleError(text, "a rule already means every command that begins so; leave out `*`")
     if not words or not words[0]:
-        raise RuleError(f"The permission rule {text!r} names no program.")
+        raise RuleError(text, "it names no program")
     return Rule(text, "bash", argument, words, exact)
 
 
@@ -146,7 +154,17 @@ def allows_command(rule: Rule, command: str) -> bool:
     words = simple_command(command)
     if words is None:
         return False
-    return words == rule.words if rule.exact else words[: len(rule.words)] == rule.words
+    if rule.exact:
+        return words == rule.words
+    return words[: len(rule.words)] == rule.words and not _escapes(words[0], words[len(rule.words) :])
+
+
+def _escapes(name: str, rest: Sequence[str]) -> bool:
+    """Whether an option behind the prefix makes a program write any file or run any other; git takes them shortened, too."""
+    if program(name) != "git":
+        return False
+    options = [word.partition("=")[0] for word in rest if word.startswith("--") and len(word) > 3]
+    return any(escape.startswith(option) for option in options for escape in _GIT_ESCAPES)
 
 
 def allows_path(rule: Rule, path: Path, *, inside: bool) -> bool:
@@ -157,7 +175,7 @@ def allows_path(rule: Rule, path: Path, *, inside: bool) -> bool:
 # --------------------------------------------------------------------------- forbidding
 
 
-def forbids(rule: Rule, tool: str, access: Access, scan: Scan | None, paths: CommandPaths | None = None) -> Match:
+def forbids(rule: Rule, tool: str, access: "Access", scan: Scan | None, paths: CommandPaths | None = None) -> Match:
     """How surely a rule that asks or denies means this call. `scan` and `paths` are there if the access is a command."""
     if access.kind == "command" and rule.pattern is not None:
         named = () if paths is None else paths.named if rule.closes_reading else paths.may_change

@@ -134,7 +134,7 @@ class Workspace:
         except OSError as error:
             raise os_error(error, shown, "reach") from None
         if stat.S_ISDIR(mode):
-            raise ToolError(f"{shown} is a folder. List it with glob, for instance pattern `*` and path {shown}.")
+            raise ToolError(f"{shown} is a folder. List it with glob: pattern `./*` and path `{shown}`, or with ls.")
         if not stat.S_ISREG(mode):
             raise ToolError(f"{shown} is a {kind_of(mode)}. Only regular files can be read or changed.")
 
@@ -173,7 +173,7 @@ class Workspace:
             while not parent.exists():
                 parent = parent.parent
             if parent != real.parent:
-                return f" The deepest folder that exists is {self.display(parent)}."
+                return f" The deepest folder that exists is `{self.display(parent)}`."
             from_root = self.root / os.path.relpath(real, self.cwd)
             if from_root != real and self.contains(from_root) and from_root.exists():
                 return f" Did you mean {self.display(from_root)}?"

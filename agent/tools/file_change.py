@@ -64,7 +64,11 @@ class ChangePlans:
 
 def is_quick(real: Path, times: int) -> bool:
     """Whether a change that goes through the file `times` times may be worked out while everything else waits."""
-    return not real.exists() or real.stat().st_size * times <= QUICK_BYTES
+    try:
+        size = real.lstat().st_size
+    except OSError:
+        return True
+    return size * times <= QUICK_BYTES or size > MAX_TEXT_BYTES  # which is refused at once
 
 
 def load(context: ToolContext, real: Path) -> TextFile:

@@ -7,7 +7,8 @@ from typing import ClassVar
 from msgspec import Struct
 
 from agent.permissions.path_text import show_name
-from agent.tools.base import Access, ToolContext, ToolOutput, load_description
+from agent.permissions.workspace import Workspace
+from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, depth_of, split_base
@@ -40,7 +41,7 @@ class Glob:
 
     async def run(self, params: GlobParams, context: ToolContext) -> ToolOutput:
         folder, pattern = _place(params, context)
-        names = NameCollector(compile_glob(pattern), MAX_MATCHES)
+        names = NameCollector(Visible(context.workspace, folder, compile_glob(pattern)), MAX_MATCHES)
         with context.workspace.folder(folder) as fd:
             query = Query("names", hidden=asks_for_hidden(pattern), max_depth=depth_of(pattern))
             outcome = await run_query(query, Place(folder, fd), self._rg, names.feed, self._time_limit_s)
@@ -51,10 +52,30 @@ class Glob:
         return _output(params, context, folder, newest, notes)
 
 
+class Visible:
+    """Tests the paths that a search of a folder finds: those that are wanted and that no rule closes."""
+
+    def __init__(self, workspace: Workspace, folder: Path, wanted: PathTest | None = None) -> None:
+        self._is_closed = workspace.is_closed
+        self._folder = folder
+        self._wanted = wanted
+        self._newest = ("", False)
+
+    def __call__(self, path: str) -> bool:
+        if self._newest[0] != path:  # a search gives all lines of a file one after the other
+            self._newest = (path, self._look(path))
+        return self._newest[1]
+
+    def _look(self, path: str) -> bool:
+        if self._wanted is not None and not self._wanted(path):
+            return False
+        return self._is_closed is None or not self._is_closed(self._folder / path)
+
+
 class NameCollector:
     """Takes paths that end with NUL and begin with `./` apart, and keeps those that are wanted."""
 
-    def __init__(self, wanted: PathTest | None = None, most: int = MAX_MATCHES) -> None:
+    def __init__(self, wanted: PathTest, most: int = MAX_MATCHES) -> None:
         self.found: list[str] = []
         self._wanted = wanted
         self._most = most
@@ -64,7 +85,7 @@ class NameCollector:
         *paths, self._rest = (self._rest + piece).split(b"\0")
         for raw in paths:
             path = os.fsdecode(raw.removeprefix(b"./"))
-            if self._wanted is None or self._wanted(path):
+            if self._wanted(path):
                 if len(self.found) == self._most:
                     return False
                 self.found.append(path)
@@ -90,17 +111,28 @@ def where(context: ToolContext, folder: Path, path: str) -> str:
 
 def _place(params: GlobParams, context: ToolContext) -> tuple[Path, str]:
     """The real folder, and the pattern below it."""
+    if params.pattern in (".", "..", "~") or params.pattern.endswith("/"):
+        raise ToolError(f"{params.pattern} names a folder. {_below(params.pattern.rstrip('/') or '/')}")
     base, pattern = split_base(params.pattern)
     path = base if base.startswith("~") or not base else os.path.join(params.path, base)  # noqa: PTH118 (a plain string)
     return context.workspace.resolve(path or params.path), pattern
 
 
+def _below(folder: str) -> str:
+    top = folder.removesuffix("/")
+    return f"For the files in it use {top}/*, for those at any depth {top}/**."
+
+
 def _output(params: GlobParams, context: ToolContext, folder: Path, found: list[str], notes: list[str]) -> ToolOutput:
     if not found:
-        text = f"No file matches {show_name(params.pattern)}{where(context, folder, params.path)}."
-        text += " Hidden files, and files that git ignores, are not listed" + (
-            "." if asks_for_hidden(params.pattern) else "; a pattern with a leading dot lists hidden ones."
-        )
+        shown = show_name(params.pattern)
+        text = f"No file matches {shown}{where(context, folder, params.path)}."
+        if (folder / split_base(params.pattern)[1].removeprefix("/")).is_dir():
+            text += f" {shown} is a folder. {_below(shown)}"
+        elif asks_for_hidden(params.pattern):
+            text += " Of files that git ignores only those of a folder given as `path` are listed."
+        else:
+            text += " Hidden files are listed if the pattern has a leading dot, files that git ignores if `path` is their folder."
     else:
         text = "\n".join(context.workspace.display(folder / path) for path in found[:MAX_SHOWN])
         if len(found) > MAX_SHOWN:

@@ -29,14 +29,22 @@ def compile_glob(pattern: str) -> PathTest:
     Raises:
         ToolError: not a glob, or one that is too complex.
     """
-    if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
-        raise ToolError(f"A glob pattern has 1 to {_MAX_CHARS:,} characters and no NUL; this one does not.")
+    check_pattern(pattern)
     if "/" not in pattern:
         pattern = f"**/{pattern}"
     pattern = pattern.removeprefix(".").removeprefix("/") if pattern.startswith(("./", "/")) else pattern
     branches = [_to_regex(branch) for branch in _alternatives(pattern)]
     compiled = re.compile("|".join(branches), re.DOTALL)
     return lambda path: compiled.fullmatch(path) is not None
+
+
+def check_pattern(pattern: str) -> None:
+    """
+    Raises:
+        ToolError: empty, too long, or with a NUL.
+    """
+    if not pattern or len(pattern) > _MAX_CHARS or "\0" in pattern:
+        raise ToolError(f"A glob pattern has 1 to {_MAX_CHARS:,} characters and no NUL; this one does not.")
 
 
 def name_globs(pattern: str) -> tuple[str, ...]:
@@ -56,8 +64,9 @@ def split_base(pattern: str) -> tuple[str, str]:
     """The folders that an absolute, `~` or `../` pattern begins with, and the rest; "" and the pattern for any other.
 
     Raises:
-        ToolError: `..` behind a wildcard.
+        ToolError: no pattern at all, or `..` behind a wildcard.
     """
+    check_pattern(pattern)
     parts = pattern.split("/")
     if parts[0] != "~" and parts[0] != "" and ".." not in parts:
         return "", pattern

@@ -12,7 +12,7 @@ from agent.permissions.path_text import printable, show_name
 from agent.permissions.workspace import OpenedFile
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.details import TextDetails
-from agent.tools.glob import NameCollector, newest_first, where
+from agent.tools.glob import NameCollector, Visible, newest_first, where
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, name_globs
 from agent.tools.search import (
     MAX_FILE_BYTES,
@@ -73,6 +73,8 @@ class Grep:
     ) -> ToolOutput:
         """`name`: the file to search; None: the folder."""
         wanted, names, hidden = _wanted(params) if name is None else (None, (), False)
+        if name is None:
+            wanted = Visible(context.workspace, real, wanted)
         query = Query(
             params.output,
             params.pattern,
@@ -84,7 +86,7 @@ class Grep:
         )
         search = _Search(params, context, place.folder, real)
         if params.output == "files":
-            files = NameCollector(wanted)
+            files = NameCollector(wanted or (lambda path: True))
             outcome = await run_query(query, place, self._rg, files.feed, self._time_limit_s)
             found = await newest_first(files.found, place.folder_fd) if name is None else [name] * len(files.found)
             return search.files(found, outcome)
@@ -211,11 +213,14 @@ class _Search:
         return self._context.workspace.display(self._folder / path)
 
     def _nothing(self, outcome: Outcome) -> ToolOutput:
-        text = f"No match for {show_name(self._params.pattern)}{where(self._context, self._real, self._params.path)}."
+        place = where(self._context, self._real, self._params.path)
+        if self._params.glob and self._real.is_dir():
+            place += f", files {show_name(self._params.glob)}"
+        text = f"No match for {show_name(self._params.pattern)}{place}."
         if "\\n" in self._params.pattern:
             text += r" Lines are searched one by one, so `\n` matches nothing."
         if self._real.is_dir():
-            text += " Hidden, binary and git-ignored files were not searched."
+            text += " Hidden, binary and git-ignored files were not searched: give such a file or folder as `path`."
         return self._output([text], [], outcome, "no match")
 
     def _output(self, lines: list[str], notes: list[str], outcome: Outcome, summary: str) -> ToolOutput:

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from agent.encodings import newline_of, split_lines, with_newlines
 
-_MAX_COMPARED = 4_000_000  # lines times lines
+_MAX_COMPARED = 2_000_000  # lines times lines
 
 
 class PlainView:
@@ -90,7 +90,7 @@ def _changes(old: list[str], new: list[str]) -> list[tuple[bool, int, int, int, 
     if len(middle_old) * len(middle_new) > _MAX_COMPARED:
         changes.append((False, head, len(old) - tail, head, len(new) - tail))
     else:
-        for tag, i1, i2, j1, j2 in SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_opcodes():
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, middle_old, middle_new).get_opcodes():
             changes.append((tag == "equal", head + i1, head + i2, head + j1, head + j2))
     changes.append((True, len(old) - tail, len(old), len(new) - tail, len(new)))
     return changes

@@ -39,8 +39,10 @@ class Read:
         real = context.workspace.resolve(params.path)
         context.workspace.check_regular(real)
         title = context.workspace.display(real)
-        if params.offset > 1 or params.limit < MAX_LINES:
+        if params.limit < MAX_LINES:
             title += f" (lines {params.offset}-{params.offset + params.limit - 1})"
+        elif params.offset > 1:
+            title += f" (from line {params.offset})"
         return Access("read", title, (real,))
 
     async def run(self, params: ReadParams, context: ToolContext) -> ToolOutput:

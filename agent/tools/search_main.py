@@ -97,8 +97,10 @@ def _outer_specs() -> _Specs:
     found: _Specs = []
     for parent in (here, *here.parents):
         if parent != here:
-            inner = f"^{here.relative_to(parent).as_posix()}/"
-            found[:0] = [(inner, spec) for name in _IGNORE_FILES if (spec := _read_spec(parent / name)) is not None]
+            inner = f"{here.relative_to(parent).as_posix()}/"
+            specs = [spec for name in _IGNORE_FILES if (spec := _read_spec(parent / name)) is not None]
+            # One that ignores this very folder has nothing to say: the folder was named.
+            found[:0] = [(f"^{inner}", spec) for spec in specs if not spec.check_file(inner).include]
         if (parent / ".git").exists():
             return found
     return []

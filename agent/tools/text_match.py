@@ -147,13 +147,13 @@ def _match_quotes(plain: str, old: str, new: str) -> list[_Found]:
 
 def _match_line_ends(plain: str, old: str, new: str) -> list[_Found]:
     """Whole lines, white space at their ends apart."""
-    return list(_few(_match_lines(plain, old, new, lambda line: line.translate(_PLAIN_QUOTES).rstrip())))
+    return list(_few(_match_lines(plain, old, new, str.rstrip)))
 
 
 def _match_indentation(plain: str, old: str, new: str) -> list[_Found]:
     """Whole lines, all shifted by the same white space."""
     found = []
-    for match in _few(_match_lines(plain, old, new, lambda line: line.translate(_PLAIN_QUOTES).strip())):
+    for match in _few(_match_lines(plain, old, new, str.strip)):
         theirs = plain[match.start : match.end].split("\n")
         shifted = _shift(match.old.split("\n"), match.new.split("\n"), theirs)
         if shifted is not None:
@@ -174,14 +174,15 @@ def _few(matches: Iterable[T]) -> Iterator[T]:
 
 
 def _match_lines(plain: str, old: str, new: str, key: Callable[[str], str]) -> Iterator[_Found]:
+    """Runs of lines that are those of `old` by their `key`, typographic quotes apart."""
     if old.endswith("\n"):
         # The last line's end belongs to the region, where the file has one.
         old, ended = old[:-1], True
     else:
         ended = False
-    wanted = [key(line) for line in old.split("\n")]
+    wanted = [key(line) for line in old.translate(_PLAIN_QUOTES).split("\n")]
     lines = plain.split("\n")
-    keys = [key(line) for line in lines]
+    keys = [key(line) for line in plain.translate(_PLAIN_QUOTES).split("\n")]
     starts, key_starts = _line_starts(lines), _line_starts(keys)
     # One search in the joined keys: comparing line by line would be quadratic where many lines are alike.
     for place in _places("\n" + "\n".join(keys) + "\n", "\n" + "\n".join(wanted) + "\n"):

@@ -9,7 +9,7 @@ from agent.encodings import split_lines
 from agent.permissions.path_text import printable
 
 _CONTEXT_LINES = 3
-_MAX_COMPARED = 4_000_000  # lines times lines; beyond, the changed part is one block
+_MAX_COMPARED = 2_000_000  # lines times lines; beyond, the changed part is one block
 _MAX_DIFF_CHARS = 256 * 1024
 _MAX_LINE_CHARS = 2_000
 
@@ -61,7 +61,8 @@ def _groups(old: list[str], new: list[str]) -> list[list[_Opcode]]:
     before, after = max(0, head - _CONTEXT_LINES), min(tail, _CONTEXT_LINES)
     a, b = old[before : len(old) - tail + after], new[before : len(new) - tail + after]
     if len(a) * len(b) <= _MAX_COMPARED:
-        grouped = list(difflib.SequenceMatcher(None, a, b, autojunk=False).get_grouped_opcodes(_CONTEXT_LINES))
+        # Lines that are often there (blank ones, braces) are no anchors: with them it could take half a minute.
+        grouped = list(difflib.SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT_LINES))
     else:
         lead = head - before
         grouped = [

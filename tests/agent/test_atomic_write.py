@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -311,3 +312,36 @@ def test_T52_a_read_only_file_is_refused_before_anyone_is_asked(target: Path) ->
     target.chmod(0o444)
     with pytest.raises(ToolError, match=r"not writable for you \(mode 0444"):
         check_writable(target, "target.txt")
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import answer
+print(answer.VALUE)
+"""
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_python_never_runs_the_bytecode_of_an_older_content(tmp_path: Path, in_place: bool) -> None:
+    source = tmp_path / "answer.py"
+    contents = [b"VALUE = 1\n", b"VALUE = 22\n", b"VALUE = 3\n"]
+    write(source, contents[0], None)
+    if in_place:
+        (tmp_path / "other").hardlink_to(source)
+    seen = []
+    for old, new in zip(contents, [*contents[1:], b""], strict=True):
+        command = [sys.executable, "-I", "-c", PROGRAM, str(tmp_path)]
+        seen.append(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        # As within one second: only the writer moves the time on.
+        now = int(source.stat().st_mtime)
+        write(source, new, old)
+        assert int(source.stat().st_mtime) > now
+    assert seen == ["1\n", "22\n", "3\n"]
+
+
+def test_other_files_get_the_time_of_their_change(target: Path) -> None:
+    later = time.time() + 100
+    os.utime(target, (later, later))
+    write(target, NEW, OLD)
+    assert target.stat().st_mtime < later

@@ -150,12 +150,14 @@ FAILURES: dict[str, Callable[[Wire], None]] = {
     "stall": _stall,
     "cancelled": lambda wire: wire.unfinished("## Goal"),
 }
-QUICK = RetryPolicy(max_attempts=2, base_delay_s=0.001, idle_timeout_s=0.3)
+QUICK = RetryPolicy(max_attempts=2, base_delay_s=0.001, idle_timeout_s=0.4)
 
 
 async def _next_request(desk: Desk, fail: str | None) -> tuple[Any, Talk]:
     """The request that comes after a failed compaction, or after none."""
-    async with desk.open(retry_policy=QUICK if fail != "cancelled" else None) as talk:
+    async with desk.open(
+        retry_policy=QUICK if fail == "stall" else RetryPolicy(max_attempts=2, base_delay_s=0.001)
+    ) as talk:
         await fill(desk, talk)
         if fail is not None:
             asked = len(desk.bodies())

@@ -131,7 +131,7 @@ async def test_a_session_that_is_open_elsewhere_is_refused_and_can_be_forked(one
 async def test_a_session_that_could_not_be_opened_is_free_again(one_desk: Desk) -> None:
     talk = await talked(one_desk, "one")
     one_desk.env["CLAW_BLOCKING_LIMIT"] = "many"
-    with pytest.raises(ValueError, match="CLAW_BLOCKING_LIMIT"):
+    with pytest.raises(SetupError, match="CLAW_BLOCKING_LIMIT"):
         async with one_desk.open(talk.path):
             pass
     del one_desk.env["CLAW_BLOCKING_LIMIT"]

@@ -59,9 +59,7 @@ def _first_frame(env: dict[str, str], project: Path) -> bool:
     bare_file = project / "bare_app.py"
     bare_file.write_text(BARE)
     claw = [str(Path(PYTHON).with_name("claw"))]
-    pairs = [
-        (until(claw, b"for commands"), until([PYTHON, str(bare_file)], b"bare-frame-is-here")) for _ in range(9)
-    ]
+    pairs = [(until(claw, b"for commands"), until([PYTHON, str(bare_file)], b"bare-frame-is-here")) for _ in range(9)]
     bare_file.unlink()
     ours, bare = sorted(a for a, _ in pairs)[4], sorted(b for _, b in pairs)[4]
     show("first frame with the composer ready", ours, "s", note=f"bare Textual app {bare:.3f} s")

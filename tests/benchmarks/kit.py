@@ -18,6 +18,8 @@ PYTHON = sys.executable
 CLAW = str(Path(PYTHON).with_name("claw"))
 READY = "Ask for something"
 """Stands in the composer as soon as it can be typed into."""
+FIRST_FRAME = b"for commands"
+"""The end of it, as the terminal gets it: the cursor's style divides its beginning."""
 WIRES = ("anthropic", "openai")
 
 
@@ -54,6 +56,17 @@ def spread(values: Sequence[float]) -> str:
 def quantile(values: Sequence[float], fraction: float) -> float:
     """The value that this fraction of the values does not exceed."""
     return sorted(values)[min(len(values) - 1, int(fraction * len(values)))]
+
+
+def tree_memory_mb(pid: int) -> float:
+    """Memory of a process and its children; what several processes share is divided between them."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        if thread.name != str(pid):
+            children += (thread / "children").read_text().split()
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    own_kb = next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return own_kb * 1024 / 1e6 + sum(tree_memory_mb(int(child)) for child in children)
 
 
 @dataclass(frozen=True)

@@ -284,6 +284,8 @@ def _read_request(stream: BinaryIO) -> RecordedRequest | None:
     headers = {name.lower(): value for name, value in http.client.parse_headers(stream).items()}
     length = min(int(headers.get("content-length", "0")), _MAX_BODY_BYTES)
     body = stream.read(length)
+    if len(body) < length:
+        return None  # the client ended in the middle of it
     path, _, query = line[1].partition("?")
     return RecordedRequest(line[0], path, query, headers, body, time.monotonic(), threading.Event())
 

@@ -98,6 +98,7 @@ class Desk:
         fork: bool = False,
         cwd: Path | None = None,
         retry_policy: RetryPolicy | None = None,
+        listener: "type[Talk] | None" = None,
         **arguments: Any,
     ) -> AsyncIterator["Talk"]:
         """A session with its events, closed at the end. What a new process would share with nobody is made anew."""
@@ -106,14 +107,15 @@ class Desk:
         opener = Opener(
             self.startup(cwd, **arguments), counter=_counter, clock=lambda: self.clock(), retry_policy=retry_policy
         )
-        talk = Talk(self)
+        await asyncio.to_thread(opener.client(self.wire.provider).warm_up)
+        talk = (listener or Talk)(self)
         talk.session = opener.open(talk.take, approver, resume, fork)
         try:
             yield talk
         finally:
             await talk.session.close()
         check_grammar(talk.events)
-        assert self.wire.refusals == []
+        assert self.wire.refusals == [], self.wire.refusals
 
     def bodies(self) -> list[Any]:
         return [request.json for request in self.wire.requests]

@@ -11,6 +11,7 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import pyte
 
@@ -19,7 +20,14 @@ class Terminal:
     """One program on a pseudo-terminal of its own."""
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int = 120, rows: int = 40
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        columns: int = 120,
+        rows: int = 40,
+        term: str = "xterm-256color",
     ) -> None:
         self.raw = bytearray()
         """Everything the program wrote."""
@@ -32,7 +40,7 @@ class Terminal:
         if self.pid == 0:
             try:
                 os.chdir(cwd)
-                os.execve(argv[0], list(argv), {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"})
+                os.execve(argv[0], list(argv), {**env, "TERM": term, "COLORTERM": "truecolor"})
             finally:
                 os._exit(127)
         self.resize(columns, rows)
@@ -128,7 +136,7 @@ class Terminal:
         with contextlib.suppress(OSError):
             os.close(self.fd)
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

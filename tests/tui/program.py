@@ -3,7 +3,6 @@
 import re
 import sys
 import time
-from pathlib import Path
 
 from tests.fakes.claw_process import environment
 from tests.fakes.session_kit import Desk
@@ -27,13 +26,13 @@ class Program(Terminal):
         *arguments: str,
         columns: int = 80,
         rows: int = 24,
-        cwd: Path | None = None,
+        term: str = "xterm-256color",
         **env: str,
     ) -> None:
         self._asked = False
         argv = [sys.executable, "-m", "claw", *arguments]
         surroundings = environment(desk, {"TEXTUAL_ANIMATIONS": "none", **env})
-        super().__init__(argv, cwd=cwd or desk.project, env=surroundings, columns=columns, rows=rows)
+        super().__init__(argv, cwd=desk.project, env=surroundings, columns=columns, rows=rows, term=term)
 
     def read(self, timeout_s: float) -> bytes:
         """Also answers, as terminals do, that frames may be held together: no half-drawn screen is ever looked at."""
@@ -79,9 +78,13 @@ class Program(Terminal):
         while (left := end - time.monotonic()) > 0:
             self.read(left)
 
-    def idle(self) -> str:
-        """Wait until no turn runs; the screen then."""
-        return self.wait_for(lambda text: WORKING not in text and READY in text)
+    def idle(self, composer: str = READY) -> str:
+        """Wait until no turn runs and the composer shows this; the screen then."""
+        return self.wait_for(lambda text: WORKING not in text and composer in text)
+
+    def foot(self) -> str:
+        """The status line as it is now."""
+        return self.display()[-1]
 
     def gauge(self) -> str:
         """The used tokens as the status line has them, for instance "≈1.2k"."""

@@ -144,6 +144,21 @@ async def test_limits_end_with_4_and_a_full_window_with_5(desk: Desk) -> None:
     assert len(desk.bodies()) == 1
 
 
+async def test_B1_a_window_that_is_always_too_full_ends_with_5_after_one_try_at_most(desk: Desk) -> None:
+    """An 8k window, an instruction file of 7,000 tokens, and a server that counts 7,500 for every request."""
+    (desk.project / "CLAUDE.md").write_text(" ".join(f"rule{number}" for number in range(2_300)))
+    for _ in range(3):
+        desk.wire.reply("One sentence.", usage=Usage(7_500, output_tokens=4))
+    env = {"CLAW_CONTEXT_WINDOW": "8192"}
+    first = await run(desk, "-p", "hi", "-m", desk.model, env=env)
+    assert (first.code, first.out) == (0, "One sentence.\n")
+    second = await run(desk, "-c", "-p", "go on", env=env)
+    assert (second.code, second.out) == (5, "")
+    assert "CLAUDE.md" in second.err and "instructions" in second.err and "--no-instructions" in second.err
+    assert sum(map(desk.wire.is_summary, desk.bodies())) <= 1
+    assert len(desk.bodies()) <= 2
+
+
 async def test_T67_a_signal_ends_it_and_leaves_a_session_that_goes_on(desk: Desk) -> None:
     desk.wire.unfinished("Half of it")
     desk.wire.unfinished("Half of it")

@@ -51,7 +51,7 @@ def test_T60_a_failing_test_is_repaired_with_permission_asked_for_each_step(
     wire.reply("All tests pass.")
     assert not passes(project)
 
-    with Program(desk, "-m", desk.model, columns=100, rows=40) as claw:
+    with Program(desk, "-m", desk.model, columns=140, rows=40) as claw:
         claw.ready()
         claw.say(REQUEST)
         asked = claw.answer("y", "Yes, once")
@@ -61,16 +61,16 @@ def test_T60_a_failing_test_is_repaired_with_permission_asked_for_each_step(
         started = claw.gauge()
 
         shown = claw.wait_for("edit wants to change calc.py")
-        assert "FAILED (failures=1)" in shown and "exit 1" in shown
-        assert f"-    {OLD}" in shown and f"+    {NEW}" in shown and "repair" in claw.status_line()
+        assert f"-    {OLD}" in shown and f"+    {NEW}" in shown
         assert (project / "calc.py").read_text() == FILES["calc.py"]
         claw.answer("a", "Always in this folder")
         claw.answer("y", "bash wants to run this command")
         claw.wait_for("All tests pass.")
         end = claw.idle()
+        assert "· exit 1 ·" in end and "FAILED (failures=1)" in end
         assert f"I add. {FOREIGN}" in end and "edit calc.py · +1 −1" in end
         assert "≈" not in claw.gauge() and claw.gauge() != started.lstrip("≈")
-        assert "$0.0" in claw.status_line()
+        assert "$0.0" in claw.foot() and "  repair  " in claw.foot()
         claw.quit()
 
     assert passes(project)

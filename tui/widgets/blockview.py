@@ -64,6 +64,8 @@ class BlockView(Widget):
         self._wheel = 0
         self._pressed = False
         self._due: asyncio.TimerHandle | None = None
+        self._due_pause_s = 0.0
+        """What `_due` was scheduled with."""
         self._last_frame_s = 0.0
         self._frame_cost_s = 0.0
 
@@ -80,6 +82,8 @@ class BlockView(Widget):
         self._schedule(max(_FRAME_S, _IDLE_FACTOR * self._frame_cost_s))
 
     def _schedule(self, pause_s: float) -> None:
+        if self._due is not None and pause_s >= self._due_pause_s:
+            return  # the usual case, for each piece that arrives between two frames
         if not self.is_attached or not self._drawn_size:
             return
         loop = asyncio.get_running_loop()
@@ -88,7 +92,7 @@ class BlockView(Widget):
             if self._due.when() <= at:
                 return
             self._due.cancel()
-        self._due = loop.call_at(at, self.frame)
+        self._due, self._due_pause_s = loop.call_at(at, self.frame), pause_s
 
     def frame(self) -> None:
         """Draw now what has changed."""

@@ -2,6 +2,7 @@
 pastes of any size. It knows neither sessions nor commands: it posts what was sent and asks a function for completions.
 """
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from tui.widgets.completion import Choice, CompletionList
 PASTE_CHARS = 4_000
 """A longer paste stands in the field as one token and is put in when the message is sent."""
 PASTE_LINES = 40
+_ANY_EMOJI = "👧"
 
 Complete = Callable[[str], Sequence[Choice]]
 
@@ -127,6 +129,21 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             self._enter()
+        elif (
+            len(typed := event.character or "") == 1 and not event.is_printable and unicodedata.category(typed) != "Cc"
+        ):
+            # Wide and no-break spaces and joiners, which the text field takes for control characters.
+            event.stop()
+            event.prevent_default()
+            self._insert_unprintable(typed)
+
+    def _insert_unprintable(self, character: str) -> None:
+        before = self._before_cursor()[-2:]
+        # A joiner may stand between two characters that it joins; whether the next is one of them is not known yet.
+        if any(character in clean(before + character + after) for after in (before[-1:], _ANY_EMOJI)):
+            self._replace_via_keyboard(character, *self.selection)
+        else:
+            self.insert_text(character)
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -90,6 +90,10 @@ def test_R12_T25_a_damaged_layer_never_loosens(bench: Bench) -> None:
         'permissions.deny = ["bash(rm)", "rm -rf"]\n',
         'permissions.deny = ["bash(rm)", "__init__"]\n',
         'permissions.deny = ["bash(rm)", "basch(x)"]\n',
+        'permissions.deny = ["bash(rm)", "bash(git *)"]\n',
+        'permissions.deny = ["bash(rm)", "read(../x)"]\n',
+        'permissions.deny = ["bash(rm)"]\npermissions.blocked_commands = ["git *"]\n',
+        'permissions.deny = ["bash(rm)"]\npermissions.protected_patterns = ["../x"]\n',
         'permissions.deny = ["bash(rm)"]\npermissions.denny = ["write"]\n',
         'permissions.deny = ["bash(rm)"]\npermissions.ask = "write"\n',
     ],
@@ -104,7 +108,7 @@ def test_T25_a_bad_allow_rule_only_allows_less(bench: Bench) -> None:
     loaded = bench.write(user='permissions.allow = ["read", "rm -rf"]\npermissions.mode = "yolo"\n').load()
     assert loaded.config.permissions.allow == ("read",)
     assert loaded.has_errors and not loaded.damaged
-    assert 'item 2: found "rm -rf": it is not of the form tool or tool(argument)' in texts(loaded)[0]
+    assert 'item 2: found "rm -rf": it has not the form `tool` or `tool(argument)`' in texts(loaded)[0]
 
 
 def _fifo(path: Path) -> None:

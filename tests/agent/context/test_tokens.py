@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.o200k import TokenizerUnavailableError
 from agent.context.tokens import (
     Counter,
-    TokenizerUnavailableError,
     estimate,
     image_tokens,
     message_tokens,

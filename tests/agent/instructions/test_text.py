@@ -47,3 +47,8 @@ def test_any_bytes_give_visible_text_or_a_clear_refusal(data: bytes) -> None:
     except NotTextError:
         return
     assert not any(char in text for char in "\x00\x1b\r\u202e\u200b\U000e0041")
+
+
+def test_B15_what_looks_like_an_import_is_text() -> None:
+    text = "@scope/pkg, me@host.org, @param x\n@import docs/a.md\n```\n@include b.md\n```\n~~~\n@c.md\n~~~\n    `@d.md`"
+    assert read_text(text.encode()).text == text

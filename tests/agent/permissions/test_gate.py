@@ -170,7 +170,7 @@ def test_a_whole_tool_is_allowed_inside_only(workspace: Workspace, home: Path) -
     assert gate.decide(command("make; make install"), "bash").kind == "allow"
 
 
-def test_R21_no_rule_lifts_what_is_always_asked(workspace: Workspace, home: Path) -> None:
+def test_R21_T56_no_rule_lifts_what_is_always_asked(workspace: Workspace, home: Path) -> None:
     gate = Gate("auto", workspace, allowed_tools=["bash", "bash(rm)", "edit", "edit(.git/**)"], home=home)
     for access, tool in (
         (command("rm -rf /"), "bash"),
@@ -183,8 +183,14 @@ def test_R21_no_rule_lifts_what_is_always_asked(workspace: Workspace, home: Path
 
 
 def test_written_rules_apply_over_plan_mode_and_answers_do_not(workspace: Workspace, home: Path) -> None:
-    written = {"allowed_tools": ["bash(git log)", "edit(docs/**)"], "layers": [layer(workspace, home, ask=["bash(ls)"])]}
-    gate = Gate("plan", workspace, session_rules=["edit(*)", "bash(make)", "read(/etc/hosts)"], home=home, **written)
+    gate = Gate(
+        "plan",
+        workspace,
+        [layer(workspace, home, allow=["edit(docs/**)"], ask=["bash(ls)"])],
+        allowed_tools=["bash(git log)"],
+        session_rules=["edit(*)", "bash(make)", "read(/etc/hosts)"],
+        home=home,
+    )
     for access, tool, kind in (
         (command("git log -1"), "bash", "allow"),
         (edit(workspace.root / "docs" / "plan.md"), "write", "allow"),
@@ -252,7 +258,8 @@ def test_B19_commands_that_name_no_forbidden_path_run(workspace: Workspace, home
 def test_B19_a_long_command_is_judged_in_time(workspace: Workspace, home: Path) -> None:
     gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
     start = time.monotonic()
-    for text in ("echo " + "a/b " * 20_000, "xargs " + "env " * 20_000, "cd x; " * 10_000):
+    wrapped = ("xargs " + "env " * 20_000, "xargs rm -rf " + "b " * 40_000, "xargs " + "rm " * 20_000)
+    for text in ("echo " + "a/b " * 20_000, "cd x; " * 10_000, "rm -rf " + "a " * 40_000, *wrapped):
         gate.decide(command(text), "bash")
     assert time.monotonic() - start < 3
 

@@ -57,7 +57,9 @@ def test_R42_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"\x00\xff", b"[grants", b"a = 1\na = 2\n", b"\xef\xbb\xbfx = 1", b"x" * 5_000_000], ids=range(5)
+    "content",
+    [b"\x00\xff", b"[grants", b"a = 1\na = 2\n", b"\xef\xbb\xbfx = 1", b"x" * 5_000_000, b"a = " + b"[" * 9_000],
+    ids=range(6),
 )
 def test_T10_a_damaged_file_grants_nothing_and_is_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state.toml"
@@ -95,8 +97,26 @@ def test_wrong_types_grant_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "state.toml"
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(StateError):
-        Grants(path).rules(Path("/p"))
+    for use in (Grants(path).rules, lambda project: Grants(path).add(project, "bash(ls)")):
+        with pytest.raises(StateError, match=r"state\.toml.*correct or remove it"):
+            use(Path("/p"))
+    assert path.read_text() == text
+
+
+def test_a_folder_whose_name_is_no_text_can_be_granted_for(tmp_path: Path) -> None:
+    grants, project = Grants(tmp_path / "state.toml"), Path(os.fsdecode(b"/proj\xff"))
+    grants.add(project, "bash(ls)")
+    assert grants.rules(project) == ("bash(ls)",)
+
+
+def test_a_state_that_cannot_be_written_again_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "state.toml"
+    path.write_text(".".join("a" * 3_000) + " = 1\n")
+    path.chmod(0o600)
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="too deeply"):
+        Grants(path).add(PROJECT, "bash(ls)")
+    assert path.read_bytes() == before
 
 
 def test_a_failed_change_leaves_the_file_as_it_was(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_missing_file_names_what_could_be_meant_but_only_inside(
         workspace.open_file(workspace.resolve("mian.py"))
     with pytest.raises(ToolError, match=r"Did you mean \.\./setup\.cfg\?"):
         workspace.open_file(workspace.resolve("setup.cfg"))
-    with pytest.raises(ToolError, match=r"deepest folder that exists is \."):
+    with pytest.raises(ToolError, match=r"deepest folder that exists is `.`"):
         workspace.open_file(workspace.resolve("lib/x/y.py"))
     with pytest.raises(ToolError) as caught:
         workspace.open_file(workspace.resolve(str(tmp_path / "proj_evil" / "g")))

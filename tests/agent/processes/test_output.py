@@ -22,7 +22,7 @@ from tests.agent.processes.running import Run, command_line, linux_only, whole
         ("head -c 300M /dev/zero >&2", 314_572_800, 247_464_064),
     ],
 )
-async def test_T69_B23_output_is_kept_whole_up_to_64_MiB(
+async def test_R35_T69_B23_output_is_kept_whole_up_to_64_MiB(
     run: Run, command: str, total: int, missing: int | None
 ) -> None:
     outcome = await run(command)

@@ -70,7 +70,7 @@ async def test_T72_vim_gives_up(run: Run) -> None:
     ],
 )
 @linux_only
-async def test_T71_B21_T41_nothing_outlives_the_shell(run: Run, template: str) -> None:
+async def test_R36_T71_B21_T41_nothing_outlives_the_shell(run: Run, template: str) -> None:
     mark = new_mark()
     started = time.monotonic()
     outcome = await run(template.replace("{}", mark))

@@ -2,6 +2,7 @@ import asyncio
 import codecs
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.tools.base import ToolError
+from agent.tools.base import Access, ToolError
 from agent.tools.details import DiffDetails
 from agent.tools.edit import Edit, EditParams, Replacement
 from agent.tools.read import Read
@@ -118,6 +119,32 @@ async def test_of_a_file_outside_nothing_is_told_before_someone_was_asked(calls:
     assert "password = 12345" in await calls.refused(Edit(), path=str(outside), edits=[change("passwort = 1", "x")])
 
 
+async def test_why_an_edit_fails_is_told_by_the_run_alone_and_holds(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("password = 12345\n")
+    tool, context = Edit(), calls.context()
+    params = EditParams("a", (Replacement("passwort = 1", "x"),))
+    assert tool.access(params, context) == Access("edit", "a", (tmp_path / "a",), fails=True)
+    (tmp_path / "a").write_text("passwort = 1\n")  # nobody was shown a change of this
+    with pytest.raises(ToolError, match="password = 12345"):
+        await tool.run(params, context)
+    assert (tmp_path / "a").read_text() == "passwort = 1\n"
+
+
+async def test_R15_a_large_file_is_edited_as_it_was_shown_and_holds_nothing_up(calls: Calls, tmp_path: Path) -> None:
+    text = "".join(f"line {number}\n" for number in range(300_000))
+    (tmp_path / "large").write_text(text)
+    start = time.monotonic()
+    access = calls.access(Edit(), path="large", edits=[change("line 200000\n", "new\n"), change("é", "e", True)])
+    assert time.monotonic() - start < 0.1
+    assert access.diff == "@@ one place in a large file @@\n-line 200000\n+new\n@@ every place in a large file @@\n" + (
+        "-é\n\\ No newline at end of file\n+e\n\\ No newline at end of file"
+    )
+    output = await calls.run(Edit(), path="large", edits=[change("line 200000\n", "new\n")])
+    assert (tmp_path / "large").read_text() == text.replace("line 200000\n", "new\n")
+    assert output.text == "Edited large (+1 -1 lines)."
+    assert "is not there" in await calls.refused(Edit(), path="large", edits=[change("line 200000\n", "x")])
+
+
 async def test_T46_the_target_of_a_link_is_edited_and_the_link_stays(calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "real").write_text("one")
     (tmp_path / "link").symlink_to("real")
@@ -141,7 +168,7 @@ async def test_T46_the_target_of_a_link_is_edited_and_the_link_stays(calls: Call
     ],
     ids=["crlf", "mixed", "cr", "no final newline", "bom", "latin-1", "shift-jis", "invalid"],
 )
-async def test_T49_B27_B28_bytes_outside_the_edit_stay(
+async def test_R30_T49_B27_B28_bytes_outside_the_edit_stay(
     calls: Calls, tmp_path: Path, before: bytes, old: str, new: str, after: bytes
 ) -> None:
     (tmp_path / "f").write_bytes(before)

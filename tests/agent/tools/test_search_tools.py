@@ -149,6 +149,28 @@ async def test_grep_of_a_named_file_looks_whatever_ignores_it(grep: Grep, calls:
     assert "binary file matches" not in text
 
 
+async def test_a_named_folder_is_searched_whatever_ignores_it(grep: Grep, glob: Glob, calls: Calls) -> None:
+    assert (await calls.run(grep, pattern="needle", path="build")).text == "build/out.py\n1:needle"
+    assert (await calls.run(glob, pattern="*.py", path="build")).text == "build/out.py"
+    assert "`path` is their folder" in (await calls.run(glob, pattern="build/*.py")).text
+
+
+async def test_T55_searches_leave_out_what_a_rule_closes(grep: Grep, glob: Glob, calls: Calls, root: Path) -> None:
+    closed = {root / "a.py", root / "src/b.py"}
+    calls.workspace.is_closed = closed.__contains__
+    for output in ("content", "files", "count"):
+        text = (await calls.run(grep, pattern="needle", ignore_case=True, output=output)).text
+        assert "src/c.txt" in text and "keep.log" in text and ".py" not in text
+    assert (await calls.run(glob, pattern="*.py")).text == "src/build/in.py"
+
+
+async def test_what_is_no_pattern_for_files_is_told(glob: Glob, calls: Calls) -> None:
+    for pattern in (".", "..", "~", "src/", "/"):
+        assert f"{pattern} names a folder" in await calls.refused(glob, pattern=pattern)
+    assert "src is a folder. For the files in it use src/*" in (await calls.run(glob, pattern="src")).text
+    assert "1 to 1,000 characters" in await calls.refused(glob, pattern="")
+
+
 async def test_grep_of_nothing(grep: Grep, calls: Calls) -> None:
     assert "No match for nowhere in src. Hidden, binary" in (await calls.run(grep, pattern="nowhere", path="src")).text
     assert (await calls.run(grep, pattern="nowhere", path="a.py")).text == "No match for nowhere in a.py."
@@ -202,7 +224,7 @@ async def test_results_are_bounded_and_say_so(grep: Grep, glob: Glob, calls: Cal
     assert "2:short needle" in text
 
 
-async def test_R8_nothing_of_the_project_chooses_the_program_or_its_settings(
+async def test_T109_R8_nothing_of_the_project_chooses_the_program_or_its_settings(
     calls: Calls, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evil = root / "rg"

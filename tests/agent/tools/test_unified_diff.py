@@ -1,6 +1,7 @@
 import difflib
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,3 +60,18 @@ def test_huge_texts_take_bounded_time_and_room() -> None:
 
 def test_bytes_that_are_no_text_are_written_out() -> None:
     diff_texts("a\udcff\n", "b\udcff\n").diff.encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f{}():\n    return {}\n\n\n", "def g{}():\n    return {}\n\n\n"),
+        ("x{}\n\n", "y{}\n\n"),
+        ("if {}:\n}}\n", "if not {}:\n}}\n"),
+    ],
+)
+def test_lines_that_are_alike_take_no_more_time(before: str, after: str) -> None:
+    start = time.monotonic()
+    diff = diff_texts(*("".join(text.format(n, n) for n in range(500)) for text in (before, after)))
+    assert time.monotonic() - start < 1
+    assert diff.added >= 500

@@ -2,8 +2,10 @@ import asyncio
 import codecs
 import hashlib
 import os
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.tools.details import DiffDetails, TextDetails
@@ -73,6 +75,20 @@ async def test_what_was_shown_is_what_is_written(calls: Calls, tmp_path: Path) -
     other = WriteParams("b", "other\n")
     await tool.run(other, context)
     assert (tmp_path / "b").read_text() == "other\n"
+
+
+async def test_R15_a_large_file_is_written_as_it_was_shown_and_holds_nothing_up(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "large").write_text("old line\n" * 100_000)
+    await calls.run(Read(), path="large", limit=1)
+    start = time.monotonic()
+    access = calls.access(Write(), path="large", content="one\ntwo\n")
+    assert time.monotonic() - start < 0.1
+    assert access.diff == "@@ -0,0 +1,2 @@\n+one\n+two"
+    assert "Only a part" in await calls.refused(Write(), path="large", content="one\ntwo\n")
+    fact = calls.known[str(tmp_path / "large")]
+    calls.known[fact.path] = msgspec.structs.replace(fact, whole=True)
+    await calls.run(Write(), path="large", content="one\ntwo\n")
+    assert (tmp_path / "large").read_text() == "one\ntwo\n"
 
 
 async def test_the_same_content_changes_nothing(calls: Calls, tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""What the terminal sends becomes events, whatever it is: bytes that are no UTF-8 do not end the program, and what was
+typed before the terminal was in raw mode counts as typed.
+
+Textual's own reader ends the application with a traceback on the first byte that it cannot decode.
+"""
+
+import array
+import codecs
+import contextlib
+import fcntl
+import os
+import selectors
+import termios
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+_READ_BYTES = 4_096
+_TICK_S = 0.1
+"""How often the parser is asked whether a lone Escape has waited long enough."""
+
+
+class TerminalDriver(LinuxDriver):
+    """Textual's driver with a reader of its own."""
+
+    def run_input_thread(self) -> None:
+        """Read and dispatch until the application ends."""
+        early_bytes = _waiting_bytes(self.fileno)
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if selector.select(_TICK_S):
+                    data = self._read(early_bytes or _READ_BYTES)
+                    if early_bytes:
+                        # The terminal was still making line feeds of the Enter key, and nobody means Ctrl+J this early.
+                        early_bytes = max(0, early_bytes - len(data))
+                        data = data.replace(b"\n", b"\r")
+                    if not data:
+                        self.exit_event.wait(_TICK_S)  # the terminal is gone; what watches it ends the program
+                    elif text := decode(data):
+                        parser = self._dispatch(parser, text)
+                parser = self._dispatch(parser)
+
+    def _read(self, most_bytes: int) -> bytes:
+        with contextlib.suppress(OSError):
+            return os.read(self.fileno, most_bytes)
+        return b""
+
+    def _dispatch(self, parser: XTermParser, text: str = "") -> XTermParser:
+        """Hand on the events of the text, or of the time that has passed; the parser to go on with."""
+        try:
+            for event in parser.feed(text) if text else parser.tick():
+                self.process_message(event)
+        except Exception:  # a sequence that broke it: begin anew behind it
+            fresh = XTermParser(self._debug)
+            fresh.mouse_pixels = parser.mouse_pixels
+            fresh.terminal_size, fresh.terminal_pixel_size = parser.terminal_size, parser.terminal_pixel_size
+            return fresh
+        return parser
+
+
+def _waiting_bytes(descriptor: int) -> int:
+    """How much can be read without waiting; 0 where that cannot be told."""
+    count = array.array("i", [0])
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    return count[0]
