@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from agent.config.paths import ensure_private_dir
 from agent.config.reading import UnreadableError, read_small
 from providers.base import ListedModel
 from providers.types import ProviderConfig
@@ -44,7 +45,7 @@ def save_listing(folder: Path, config: ProviderConfig, models: Sequence[ListedMo
         return
     target = _file(folder, config)
     with contextlib.suppress(OSError):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_private_dir(target.parent)
         temporary = target.with_name(f"{target.name}.{os.getpid()}")
         temporary.write_bytes(msgspec.json.encode(_Listing(time.time(), tuple(models))))
         temporary.replace(target)

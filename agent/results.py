@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent.config.paths import ensure_private_dir
 from agent.store.base import Blob, SessionStore
 from agent.tools.base import ToolOutput
 from agent.tools.truncate import cap_text
@@ -35,7 +36,7 @@ class SpillFolder:
     def write(self, key: int, data: bytes) -> None:
         """Best effort: a full disk costs the file, not the result."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ensure_private_dir(self.folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(self.path(key), flags, 0o600)
             with os.fdopen(fd, "wb") as file:

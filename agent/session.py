@@ -5,12 +5,14 @@ All methods belong to one event loop.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from agent.background import in_background
 from agent.context.breakdown import Part, breakdown
 from agent.conversation import Conversation, Model
 from agent.events import (
@@ -29,6 +31,7 @@ from agent.processes import Spawner
 from agent.replay import replay
 from agent.transcript import Compaction, Payload, Setting, Undo, User, undone_keys
 from agent.turn import Turn
+from providers.errors import ProviderError
 from providers.types import Effort, TextBlock
 
 T = TypeVar("T")
@@ -53,12 +56,13 @@ class Session:
         cwd: Path,
         choose_model: ChooseModel,
         opening: Payloads,
-        reminders: Payloads,
-        load_beside: Callable[[], None] = lambda: None,
+        reminders: Callable[[Sequence[Payload]], list[Payload]],
+        load_prices: Callable[[], None] = lambda: None,
+        load_tokenizer: Callable[[], None] = lambda: None,
         max_turns: int | None = None,
     ) -> None:
         """`opening` gives what stands before the first message that is appended in this process, `reminders` what goes
-        with every message; `load_beside` loads tokenizer and prices, in a thread beside the first request."""
+        with every message; what loads is called in threads beside the first request, which nobody waits for."""
         self._talk = conversation
         self._gate = gate
         self._spawner = spawner
@@ -67,7 +71,9 @@ class Session:
         self._choose_model = choose_model
         self._opening: Payloads | None = opening
         self._reminders = reminders
-        self._load_beside = load_beside
+        self._load_prices = load_prices
+        self._load_tokenizer = load_tokenizer
+        self._counting: asyncio.Task[None] | None = None
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
 
@@ -139,9 +145,12 @@ class Session:
         recorder = self._talk.recorder
         opening = self._opening() if self._opening is not None else []
         self._opening = None
-        self._talk.deliver_queue()
+        if self._talk.queue:  # left by an earlier process: it was said before, under the settings in force now
+            recorder.append(*opening)
+            opening = []
+            self._talk.deliver_queue()
         user = User((TextBlock(text),))
-        entries = recorder.append(*opening, user, *self._reminders())
+        entries = recorder.append(*opening, user, *self._reminders(opening))
         key = entries[len(opening)].key
         self._talk.emit(UserMessageAdded(key, text))
         turn = run_turn(Turn(self._talk), TurnStarted(self.id, key), self._talk.emit, self._max_turns)
@@ -261,8 +270,10 @@ class Session:
         if (task := self._task) is not None:
             self.interrupt()
             await asyncio.gather(task, return_exceptions=True)
-        if self._talk.loading is not None:
-            await asyncio.gather(self._talk.loading, return_exceptions=True)
+        for loading in (self._talk.loading, self._counting):
+            if loading is not None:
+                loading.cancel()
+                await asyncio.gather(loading, return_exceptions=True)
         self._save_counts()
         await self._spawner.aclose()
         await self._talk.provider.aclose()
@@ -277,16 +288,22 @@ class Session:
     def _load(self) -> None:
         """Load tokenizer and prices beside the first request, then count anew what was estimated."""
         if self._talk.loading is None:
-            self._talk.loading = asyncio.ensure_future(self._load_and_recount())
+            self._talk.loading = asyncio.ensure_future(self._learn_prices())
+            self._counting = asyncio.ensure_future(self._recount(self._talk.loading))
 
-    async def _load_and_recount(self) -> None:
+    async def _learn_prices(self) -> None:
         # Both hold the interpreter for a while: first the SDK, which the request needs, then the rest once it has left.
-        await asyncio.to_thread(self._talk.provider.warm_up)
+        with contextlib.suppress(ProviderError):
+            await in_background(self._talk.provider.warm_up)
         await asyncio.sleep(_LOAD_DELAY_S)
-        await asyncio.to_thread(self._load_beside)
+        await in_background(self._load_prices)
         facts = self._talk.facts
         self._talk.model = self._choose_model(f"{facts.provider}/{facts.id}", self._talk.effort)
         self._talk.refresh_limits()
+
+    async def _recount(self, prices: "asyncio.Task[None]") -> None:
+        await asyncio.wait({prices})
+        await in_background(self._load_tokenizer)
         recorder = self._talk.recorder
         if recorder.meter.recount(recorder.transcript.branch, recorder.window):
             self._talk.emit_gauge()

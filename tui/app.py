@@ -41,7 +41,7 @@ END_S = 1.4
 """For an orderly end on a signal."""
 
 
-class ClawApp(App[None]):
+class ClawApp(tuning.SureTimers, App[None]):
     """The screen of claw. Its return code is the exit code."""
 
     CSS_PATH = "claw.tcss"

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent.config.paths import ensure_private_dir
+
 MAX_ENTRIES = 500
 MAX_ENTRY_CHARS = 20_000
 """A longer message is remembered until claw ends, and not written."""
@@ -109,7 +111,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ensure_private_dir(path.parent)
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

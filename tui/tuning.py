@@ -12,14 +12,28 @@ import threading
 from collections.abc import Callable
 
 import textual.screen
+from textual.message_pump import MessagePump
+from textual.timer import Timer, TimerCallback
 
-PAINT_S = 1 / 240
+PAINT_S = 1 / 480
 """Textual paints at 60 Hz by itself, and a key waits for up to two ticks. The timer is paused while idle."""
 SWITCH_S = 0.0005
 """Textual reads and writes the terminal in threads."""
 PATIENCE_S = 2.0
 """How long imports wait for the session that is being opened, so that neither slows the other."""
 _SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
+
+
+class SureTimers(MessagePump):
+    """Timers that fire once do so for certain. Textual skips what is late, which is all of such a timer where the process
+    is held up at the wrong moment; that of a resize lasts 8 ms, and without it no later size is ever taken."""
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
 
 def before_first_frame() -> None:

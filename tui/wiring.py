@@ -101,10 +101,13 @@ class Opener:
         listed = self._listed.get(f"{config.name}/{model_id}")
         return model_facts(config, model_id, override, listed, self._catalogue)
 
-    def load_beside(self) -> None:
-        """Load what is heavy and not needed for a request: tokenizer and prices. Blocks; call it in a thread."""
+    def load_prices(self) -> None:
+        """Load the price catalogue, which no request needs. Blocks; call it in a thread."""
         if self._catalogue is None:
             self._catalogue = load_catalogue()
+
+    def load_tokenizer(self) -> None:
+        """The same for the tokenizer."""
         with contextlib.suppress(TokenizerUnavailableError):
             self.counter.load()
 
@@ -233,8 +236,11 @@ class Opener:
             startup.cwd,
             self.choose_model,
             lambda: opening_payloads(beginning, conversation, gate.mode),
-            lambda: beginning.reminders(transcript.branch, conversation.recorder.window),
-            load_beside=self.load_beside,
+            lambda opening: beginning.reminders(
+                transcript.branch, conversation.recorder.window, conversation.known_files, opening
+            ),
+            load_prices=self.load_prices,
+            load_tokenizer=self.load_tokenizer,
             max_turns=startup.arguments.max_turns or config.limits.max_turns,
         )
 

@@ -80,10 +80,6 @@ class Paths(Struct, frozen=True):
         return self.data / "sessions"
 
     @property
-    def index_file(self) -> Path:
-        return self.data / "index.db"
-
-    @property
     def auth_file(self) -> Path:
         return self.data / "auth.json"
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import tomli_w
 
+from agent.config.paths import ensure_private_dir
 from agent.permissions.path_text import path_key
 
 _MAX_BYTES = 4 * 1024 * 1024
@@ -71,7 +72,7 @@ def edit_state(path: Path, change: Callable[[State], None]) -> None:
     Blocks while another process does the same. Raises: StateError, the file is then as it was.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ensure_private_dir(path.parent)
         with _locked(path):
             try:
                 state = read_state(path)

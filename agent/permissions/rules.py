@@ -82,13 +82,6 @@ class RuleLayer(Struct, frozen=True):
     deny: tuple[Rule, ...] = ()
 
 
-def parse_layer(
-    name: str, scope: PathScope, *, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = ()
-) -> RuleLayer:
-    """Raises: RuleError."""
-    return RuleLayer(name, parse_rules(allow, scope), parse_rules(ask, scope), parse_rules(deny, scope))
-
-
 def parse_rules(texts: Iterable[str], scope: PathScope) -> tuple[Rule, ...]:
     """Raises: RuleError."""
     return tuple(parse_rule(text, scope) for text in texts)

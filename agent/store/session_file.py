@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.config.paths import ensure_private_dir
 from agent.store.base import Blob, QueuedMessage, SessionMeta
 from agent.store.lock import SessionBusyError, SessionLock
 from agent.store.schema import connect, create_tables
@@ -115,7 +116,7 @@ class SessionFile:
             return
         if self._lock is None:
             try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                ensure_private_dir(self.path.parent)
                 self._lock = SessionLock(self.path.with_suffix(".lock"))
             except (SessionBusyError, OSError) as error:
                 self._unlockable = True

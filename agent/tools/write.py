@@ -99,7 +99,7 @@ def _check_known(context: ToolContext, real: Path, shown: str) -> None:
     if known is None:
         raise ToolError(f"{shown} exists and was not read. Read it first, or use edit to change a part of it.")
     if not known.whole:
-        raise ToolError(f"Only a part of {shown} was read. Read the rest first, or use edit to change a part of it.")
+        raise ToolError(f"Not all of {shown} was read. Read the rest first, or use edit to change a part of it.")
 
 
 def _with_line_ends(before: TextFile, content: str) -> str:

@@ -44,8 +44,31 @@ async def test_no_instructions_on_resume_gives_a_new_prefix_without_them(one_des
     async with one_desk.open(talk.path, no_instructions=True) as later:
         one_desk.wire.reply("Yes.")
         await later.session.prompt("two")
-    assert "Use tabs." not in str(one_desk.bodies()[-1])
+    body = str(one_desk.bodies()[-1])
+    assert "Use tabs." not in body and "CLAUDE.md" not in body
     assert [len(prefix.instruction_files) for prefix in one_desk.payloads(Prefix)] == [1, 0]
+
+
+async def test_an_instruction_file_that_does_not_fit_is_told_once_with_how_much_was_cut(one_desk: Desk) -> None:
+    (one_desk.project / "CLAUDE.md").write_text("".join(f"rule {number}\n" for number in range(5_000)))
+    talk = await talked(one_desk, "one", "two")
+    (notice,) = talk.notices
+    assert "CLAUDE.md" in notice and "characters were cut off" in notice
+    async with one_desk.open(talk.path) as later:
+        one_desk.wire.reply("Yes.")
+        await later.session.prompt("three")
+        assert later.notices == []
+
+
+async def test_a_new_prefix_says_what_changed_and_no_reminder_repeats_it(one_desk: Desk) -> None:
+    make_project(one_desk.project, {"CLAUDE.md": "Use tabs.", "sub/a": "", ".git/HEAD": "ref: refs/heads/main\n"})
+    talk = await talked(one_desk, "one")
+    (one_desk.project / "CLAUDE.md").write_text("Use blanks.")
+    async with one_desk.open(talk.path, cwd=one_desk.project / "sub") as later:
+        one_desk.wire.reply("Yes.")
+        await later.session.prompt("two")
+    assert "Use blanks." in one_desk.bodies()[-1]["instructions"]
+    assert not any("Use blanks." in text for text in one_desk.wire.texts(one_desk.bodies()[-1]))
 
 
 async def test_the_mode_in_force_is_not_the_recorded_one(one_desk: Desk) -> None:

@@ -62,6 +62,12 @@ def _reply(blocks: tuple[TextBlock | ToolCall, ...], usage: Usage, stop: str) ->
     return Assistant(blocks, "anthropic", MODEL, "anthropic", model_family(MODEL), None, usage, stop)  # type: ignore[arg-type]
 
 
+def _resumed(server: ModelProcess, place: Place, session_id: str) -> Terminal:
+    window = f'models."anthropic/{MODEL}".context_window_tokens=4000000'  # so that nothing is compacted
+    argv = [CLAW, "-r", session_id, "--config", window]
+    return Terminal(argv, cwd=place.project, env=place.env("anthropic", server.url))
+
+
 def _wait(terminal: Terminal, wanted: bytes, at: int) -> float:
     """Read until `wanted` came behind byte `at`; when that was."""
     while wanted not in terminal.raw[at:]:
@@ -83,7 +89,7 @@ def _opening(server: ModelProcess, place: Place, session_id: str) -> bool:
             time.sleep(5)
             terminal.drain(0.2)
             memory.append(terminal.rss_mb())
-        with Terminal([CLAW, "-r", session_id], cwd=place.project, env=place.env("anthropic", server.url)) as terminal:
+        with _resumed(server, place, session_id) as terminal:
             started = time.monotonic()
             first = _wait(terminal, FIRST_FRAME, 0)
             end = _wait(terminal, LAST.encode(), 0)
@@ -100,7 +106,7 @@ def _opening(server: ModelProcess, place: Place, session_id: str) -> bool:
 
 
 def _inside(server: ModelProcess, place: Place, session_id: str) -> bool:
-    with Terminal([CLAW, "-r", session_id], cwd=place.project, env=place.env("anthropic", server.url)) as terminal:
+    with _resumed(server, place, session_id) as terminal:
         _wait(terminal, LAST.encode(), 0)
         time.sleep(5)
         terminal.drain(0.2)
@@ -147,11 +153,11 @@ def _message(terminal: Terminal, number: int) -> float:
     """A mode command's echo would not do: a message is what the transcript has to take in."""
     text = f"message number {number} ."
     terminal.type(text)
-    terminal.drain(0.2)
+    terminal.drain(0.3)
     at, started = len(terminal.raw), time.monotonic()
     terminal.type("\r")
     shown = _wait(terminal, text.encode(), at)
-    terminal.drain(0.5)
+    terminal.drain(0.8)
     return (shown - started) * 1000
 
 

@@ -64,7 +64,7 @@ class Program(Terminal):
         while dialog in self.text():
             self.read_for(GUARD_S + 0.05)
             self.type(key)
-            end = time.monotonic() + 1.0
+            end = time.monotonic() + 0.5
             while dialog in self.text() and time.monotonic() < end:
                 self.read(0.02)
             early += 1

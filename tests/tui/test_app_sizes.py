@@ -52,6 +52,13 @@ async def test_T66_two_thousand_resizes_while_streaming() -> None:
         assert time.process_time() - began < 5
 
 
+async def test_T66_the_timer_of_a_resize_fires_also_where_the_machine_stalls() -> None:
+    async with running() as (app, _):
+        fired: list[bool] = []
+        app.set_timer(1e-9, lambda: fired.append(True))  # is late before it is waited for
+        await until(lambda: fired)
+
+
 @pytest.mark.parametrize(("size", "last"), [((80, 24), -1), ((40, 10), -1), ((20, 5), -1)])
 async def test_composer_and_status_stay_in_view(size: tuple[int, int], last: int) -> None:
     async with running(size=size) as (app, _):

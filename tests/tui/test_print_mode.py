@@ -21,20 +21,13 @@ def prompts(desk: Desk) -> list[str]:
     return [desk.wire.texts(body)[0] for body in desk.bodies()]
 
 
-async def test_the_answer_alone_goes_to_standard_output_and_the_model_comes_from_the_key(anthropic_desk: Desk) -> None:
-    anthropic_desk.wire.reply("I look.", tools=[("glob", {"pattern": "*"})])
-    anthropic_desk.wire.reply(ANSWER)
-    assert await run(anthropic_desk, "-p", "hi") == Done(0, f"{ANSWER}\n", "")
-    assert {body["model"] for body in anthropic_desk.bodies()} == {"claude-sonnet-5-5"}
-
-
-async def test_a_default_model_is_corrected_by_the_first_listing_and_the_listing_is_kept(anthropic_desk: Desk) -> None:
-    anthropic_desk.wire.server.anthropic.models({"id": "claude-sonnet-9-1"}, {"id": "claude-opus-9-1"})
-    for _ in range(2):
-        anthropic_desk.wire.reply(ANSWER)
-        assert (await run(anthropic_desk, "-p", "hi")).code == 0
-    assert [body["model"] for body in anthropic_desk.bodies()] == ["claude-sonnet-9-1"] * 2
-    assert sum(request.path == "/v1/models" for request in anthropic_desk.wire.server.requests) == 1
+async def test_the_model_comes_from_the_key_and_even_a_quick_reply_has_its_price(anthropic_desk: Desk) -> None:
+    anthropic_desk.wire.reply(ANSWER, usage=Usage(1000, output_tokens=100))
+    done = await run(anthropic_desk, "-p", "hi", "--output-format", "json")
+    assert (done.code, done.err) == (0, "")
+    assert anthropic_desk.bodies()[0]["model"].startswith("claude-sonnet")
+    assert done.json["result"] == ANSWER
+    assert done.json["cost_usd"] > 0
 
 
 async def test_json_is_one_object_with_the_documented_fields(desk: Desk) -> None:
@@ -198,6 +191,21 @@ async def test_a_session_that_another_claw_has_open_is_not_touched_and_can_be_fo
     assert desk.wire.texts(desk.bodies()[-1])[0] == "first"
     assert len(list(desk.folder.glob("*.db"))) == 2
     assert len(desk.entries(talk.session.id)) == 5
+
+
+async def test_sessions_are_listed_and_shown(desk: Desk) -> None:
+    desk.wire.reply("I look.", tools=[("glob", {"pattern": "*"})])
+    desk.wire.reply("Nothing \x1b[31mred\x1b[0m here.")
+    async with desk.open() as talk:
+        await talk.session.prompt("what is here?\nlook")
+    listed = await run(desk, "sessions", "list")
+    assert listed.code == 0 and listed.out.count("\n") == 1
+    assert talk.session.id in listed.out and str(desk.project.resolve()) in listed.out and "what is here?" in listed.out
+    shown = await run(desk, "sessions", "show", talk.session.id[:-2])
+    assert shown.code == 0 and "\x1b" not in shown.out
+    for text in ("what is here?\nlook", "I look.\n→ glob", "files that git ignores", "red"):
+        assert text in shown.out, text
+    assert (await run(desk, "sessions", "list", "--json")).json[0]["id"] == talk.session.id
 
 
 async def test_standard_streams_that_are_closed_do_no_harm(desk: Desk) -> None:

@@ -74,9 +74,11 @@ def test_the_window_is_compacted_by_trigger_and_by_hand_and_each_is_undone(desk:
         assert "Compacted" in claw.text() and "/undo compact takes it back" in claw.text()
 
         full = talk.exchange(claw)
+        before = claw.gauge()
         claw.say("/compact keep the spoons")
-        claw.wait_for(lambda text: text.count("Compacted") >= 1 and len(talk.summaries) == 2)
+        claw.wait_for(lambda text: before not in text.rpartition("\n")[2])
         claw.idle()
+        assert len(talk.summaries) == 2
         assert "keep the spoons" in str(talk.summaries[1]) and "keep the spoons" not in str(talk.summaries[0])
         small = tokens(claw.gauge())
         assert small < full * 0.8

@@ -9,7 +9,7 @@ from agent.permissions.approval import Allow, Answer, ApprovalRequest, Deny
 from agent.permissions.gate import Allowed, Gate, Mode, Refused
 from agent.permissions.grants import Grants
 from agent.permissions.path_pattern import PathScope
-from agent.permissions.rules import RuleError, RuleLayer, parse_layer
+from agent.permissions.rules import RuleError, RuleLayer, parse_rules
 from agent.permissions.workspace import Workspace
 from agent.tools.base import Access
 from providers.types import ToolCall
@@ -43,7 +43,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def layer(workspace: Workspace, home: Path, name: str = "user", **rules: Sequence[str]) -> RuleLayer:
-    return parse_layer(name, PathScope(workspace.root, home), **rules)
+    scope = PathScope(workspace.root, home)
+    return RuleLayer(name, **{kind: parse_rules(texts, scope) for kind, texts in rules.items()})
 
 
 def command(text: str) -> Access:

@@ -38,7 +38,7 @@ async def test_an_existing_file_must_have_been_read_whole(calls: Calls, tmp_path
     (tmp_path / "a").write_text("1\n2\n3\n")
     assert "exists and was not read" in await calls.refused(Write(), path="a", content="x")
     await calls.run(Read(), path="a", limit=2)
-    assert "Only a part of a was read" in await calls.refused(Write(), path="a", content="x")
+    assert "Not all of a was read" in await calls.refused(Write(), path="a", content="x")
     await calls.run(Read(), path="a", offset=3)
     output = await calls.run(Write(), path="a", content="1\n2\nthree\n")
     assert output.text == "Wrote a (+1 -1 lines)."
@@ -84,7 +84,7 @@ async def test_R15_a_large_file_is_written_as_it_was_shown_and_holds_nothing_up(
     access = calls.access(Write(), path="large", content="one\ntwo\n")
     assert time.monotonic() - start < 0.1
     assert access.diff == "@@ -0,0 +1,2 @@\n+one\n+two"
-    assert "Only a part" in await calls.refused(Write(), path="large", content="one\ntwo\n")
+    assert "Not all of" in await calls.refused(Write(), path="large", content="one\ntwo\n")
     fact = calls.known[str(tmp_path / "large")]
     calls.known[fact.path] = msgspec.structs.replace(fact, whole=True)
     await calls.run(Write(), path="large", content="one\ntwo\n")
