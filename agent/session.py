@@ -153,6 +153,7 @@ class Session:
         entries = recorder.append(*opening, user, *self._reminders(opening))
         key = entries[len(opening)].key
         self._talk.emit(UserMessageAdded(key, text))
+        self._talk.emit_gauge()
         turn = run_turn(Turn(self._talk), TurnStarted(self.id, key), self._talk.emit, self._max_turns)
         ended = await self._run(turn, TurnEnded("interrupted"))
         self._save_counts()
