@@ -1,5 +1,6 @@
 """Settings for the whole suite: property tests stay short, and nothing of the developer's own claw is seen or touched."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("suite", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+gc.set_threshold(20_000, 20, 50)  # as the program itself runs; otherwise a tenth of the time goes into looking for garbage
 
 
 @pytest.fixture(autouse=True)

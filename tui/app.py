@@ -13,6 +13,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
+from agent.events import Event
 from tui import tuning
 from tui.branch import branch_of
 from tui.bridge import ApprovalWanted, Launch, StrayKeys
@@ -22,7 +23,7 @@ from tui.feed import EventsArrived
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
-from tui.signals import Waker, orderly_end
+from tui.signals import HARD_LIMIT_S, Waker, orderly_end
 from tui.terminal_input import TerminalDriver
 from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
@@ -33,10 +34,10 @@ from tui.widgets.status import StatusFacts, StatusLine, short_folder
 from tui.widgets.transcript import TranscriptPane
 from tui.widgets.working import WorkingLine
 
-AGAIN_S = 1.5
-"""Within this time a second Ctrl+C leaves."""
 KEYS_FIRST_S = 0.010
 """After a key, events wait this long, so that typing stays ahead of streaming."""
+LONG_PAST = 400
+"""Events of a resumed session that can be drawn at once."""
 END_S = 1.4
 """For an orderly end on a signal."""
 
@@ -48,6 +49,8 @@ class ClawApp(tuning.SureTimers, App[None]):
     TITLE = "claw"
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = "Composer"
+    again_s = 1.5
+    """Within this time a second Ctrl+C leaves."""
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (10, "-low"), (18, "-high")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "press_ctrl_c", show=False, priority=True),
@@ -166,7 +169,7 @@ class ClawApp(tuning.SureTimers, App[None]):
         if self.overlays.close_top() or self._copy_selection():
             return None
         now = time.monotonic()
-        if now - self._ctrl_c_at <= AGAIN_S:
+        if now - self._ctrl_c_at <= self.again_s:
             return self.leave()
         self._ctrl_c_at = now
         if not self._composer.is_blank:
@@ -174,7 +177,7 @@ class ClawApp(tuning.SureTimers, App[None]):
             said = "Cleared; Up brings it back. "
         else:
             said = "Interrupted. " if self.current.interrupt() else ""
-        return self._working.hint(f"{said}Ctrl+C again leaves.", AGAIN_S)
+        return self._working.hint(f"{said}Ctrl+C again leaves.", self.again_s)
 
     def _copy_selection(self) -> bool:
         if text := self._composer.selected_text:
@@ -217,9 +220,20 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._presenter.show_all(message.feed.take())
 
     def on_session_opened(self, message: SessionOpened) -> None:
+        past = list(message.session.replay())
+        if len(past) <= LONG_PAST:
+            return self._show_session(message, past)
+        # The end first: it is what is seen, and the rest takes a moment.
+        self._presenter.show_all(past[-LONG_PAST:])
+        self._pane.view.frame()
+        self.call_after_refresh(self._show_session, message, past)
+        return None
+
+    def _show_session(self, message: SessionOpened, past: list[Event]) -> None:
         session = message.session
+        if session is not self.current.session:
+            return
         self._shown_feed, self._folder = self.current.feed, session.cwd
-        past = list(session.replay())
         if past or message.target.kind != "start":
             self._presenter.reset()
             name = f"{session.provider_name}/{session.model}"
@@ -237,14 +251,14 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._status.facts = replace(self._status.facts, branch=branch_of(self._folder))
 
 
-def run_app(launch: Launch) -> int:
+def run_app(launch: Launch, hard_limit_s: float = HARD_LIMIT_S) -> int:
     """Run the application in this terminal until it ends.
 
     Returns:
         The exit code: 0, 1 after a crash, 128 + n after signal n.
     """
     app = ClawApp(launch)
-    with orderly_end(app.end_from_outside):
+    with orderly_end(app.end_from_outside, hard_limit_s):
         try:
             app.run()
         finally:

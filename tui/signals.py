@@ -34,9 +34,10 @@ OnEnd = Callable[[int], None]
 class _Ending:
     """What is shared by handlers, watch and deadline."""
 
-    def __init__(self, on_end: OnEnd, attributes: list[Any] | None) -> None:
+    def __init__(self, on_end: OnEnd, attributes: list[Any] | None, limit_s: float) -> None:
         self.on_end = on_end
         self.attributes = attributes
+        self.limit_s = limit_s
         self.begun = False
         self.over = threading.Event()
 
@@ -50,15 +51,15 @@ class _Ending:
             self.on_end(code)
 
     def _deadline(self, code: int) -> None:
-        if not self.over.wait(HARD_LIMIT_S):
+        if not self.over.wait(self.limit_s):
             restore_terminal(self.attributes)
             os._exit(code)
 
 
 @contextlib.contextmanager
-def orderly_end(on_end: OnEnd) -> Iterator[None]:
+def orderly_end(on_end: OnEnd, limit_s: float = HARD_LIMIT_S) -> Iterator[None]:
     """While the block runs, signals and the loss of the terminal call `on_end`. Main thread only."""
-    ending = _Ending(on_end, _attributes())
+    ending = _Ending(on_end, _attributes(), limit_s)
 
     def handle(number: int, frame: FrameType | None) -> None:
         ending.begin(number)

@@ -97,6 +97,17 @@ class Terminal:
             if time.monotonic() > end or (not self.read(0.05) and self.ended()):
                 raise AssertionError(f"{wanted!r} did not appear; the screen shows:\n{text}")
 
+    def wait_for_bytes(self, wanted: bytes, start: int = 0, timeout_s: float = 20.0) -> None:
+        """Read until `raw` holds `wanted` from `start` on; quicker than looking at the screen.
+
+        Raises:
+            AssertionError: it did not come in time.
+        """
+        end = time.monotonic() + timeout_s
+        while self.raw.find(wanted, start) < 0:
+            gone = not self.read(0.05) and self.ended()
+            assert not gone and time.monotonic() < end, f"{wanted!r} did not come"
+
     def ended(self) -> bool:
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

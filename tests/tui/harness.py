@@ -1,6 +1,6 @@
 """Looking at the application as a user does: its rows as text, keys that are pressed, and waiting for what should appear.
 
-Textual's own pilot waits for an idle processor after each key, which on a busy machine takes most of a test's time.
+Textual's own pilot waits for an idle processor after each key, click and resize, which takes most of a test's time.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textual import events
-from textual.pilot import Pilot
+from textual.geometry import Size
 from textual.widget import Widget
 
 from tests.tui.fake_session import Opener, launch
@@ -83,11 +83,18 @@ async def type_in(app: ClawApp, text: str) -> None:
 
 
 async def click(app: ClawApp, target: type[Widget] | None = None, offset: tuple[int, int] = (0, 0)) -> None:
-    await Pilot(app).click(target, offset=offset)
+    """Press and release the mouse, relative to the target or to the screen."""
+    x, y = (app.screen.query_one(target) if target is not None else app.screen).region.offset + offset
+    for kind in (events.MouseDown, events.MouseUp):
+        app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+    await settle(app)
 
 
 async def resize(app: ClawApp, width: int, height: int) -> None:
-    await Pilot(app).resize_terminal(width, height)
+    size = Size(width, height)
+    app.post_message(events.Resize(size, size))
+    await until(lambda: all(screen.is_mounted and screen._compositor.size == size for screen in app.screen_stack))
+    await settle(app)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from agent.permissions.approval import ApprovalRequest, Approver
 from tests.tui.fake_session import FakeSession, Opener, launch
 from tui.app import run_app
 from tui.bridge import Target
+from tui.signals import HARD_LIMIT_S
 
 
 class MarkingOpener(Opener):
@@ -57,7 +58,7 @@ def main() -> int:
     state, marker = sys.argv[1], Path(sys.argv[2])
     if "ignore-hup" in sys.argv:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return run_app(launch(MarkingOpener(state, marker)))
+    return run_app(launch(MarkingOpener(state, marker)), hard_limit_s=0.5 if state == "stuck" else HARD_LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,7 @@ async def test_T67_ctrl_c_interrupts_a_running_turn() -> None:
 
 async def test_T67_a_single_ctrl_c_leaves_the_screen_as_it_was() -> None:
     async with running() as (app, opener):
+        app.again_s = 0.1
         await press(app, "ctrl+c")
         await until(lambda: "Ctrl+C again leaves" in screen_text(app))
         await until(lambda: "Ctrl+C again leaves" not in screen_text(app))

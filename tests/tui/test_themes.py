@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import asdict
 from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
@@ -10,7 +11,7 @@ NO_TEXT = {"faint", "thumb", "track", "user_bar", "selection"}
 
 
 def styles(palette: Palette) -> dict[str, Style]:
-    named = {name: value for name, value in vars(palette).items() if isinstance(value, Style) and name not in NO_TEXT}
+    named = {name: value for name, value in asdict(palette).items() if isinstance(value, Style) and name not in NO_TEXT}
     return named | dict(palette.syntax)
 
 

@@ -27,7 +27,7 @@ def test_T59_a_real_terminal_receives_no_sequence_that_is_not_ours() -> None:
         start = len(terminal.raw)
         for left in reversed(range(0, len(HOSTILE), GROUP)):
             terminal.type("n")
-            terminal.wait_for(f"LEFT {left} END")
+            terminal.wait_for_bytes(f"LEFT {left} END".encode(), start)
         written = bytes(terminal.raw[start:]).decode()
         assert "␛]52;c;ZXZpbA==␇" in written
         foreign = FORBIDDEN.search(OURS.sub("", written))
