@@ -32,7 +32,8 @@ asyncio.run(main())
 def main() -> bool:
     compile_all()
     with ModelProcess() as server, scratch() as place:
-        return all([_wire(server, place, wire) for wire in WIRES])
+        results = [_wire(server, place, wire) for wire in WIRES]
+    return all(results)
 
 
 def _wire(server: ModelProcess, place: Place, wire: str) -> bool:

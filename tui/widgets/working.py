@@ -47,14 +47,14 @@ def work_pieces(facts: WorkFacts, now_s: float, width: int, frame: int = 0) -> l
     if facts.retry_reason:
         wait = max(0, round(facts.retry_at_s - now_s))
         count = f" ({facts.retry_attempt}/{facts.retry_max})"
-        said = f"{one_line(facts.retry_reason, 60)}, next try in {wait} s{count}"
-        style = "$warning"
+        said, then, style = one_line(facts.retry_reason, 60), f", next try in {wait} s{count}", "$warning"
     else:
-        said, style = one_line(facts.activity, 200), "$foreground"
+        said, then, style = one_line(facts.activity, 200), "", "$foreground"
     tail = "  Esc interrupts"
-    room = width - cell_len(spinner) - cell_len(elapsed)
+    room = width - cell_len(spinner) - cell_len(then) - cell_len(elapsed)
     if cell_len(said) + cell_len(tail) > room:
         said = shorten(said, max(8, room - cell_len(tail)))
+    said += then
     pieces = [(spinner, "$accent"), (said, style), (elapsed, "$claw-dim"), (tail, "$claw-dim")]
     return _cut(pieces, width)
 
