@@ -14,16 +14,25 @@ __version__ = "0.1.0"
 def _clean_path() -> None:
     """Remove the current directory and the entries of ``PYTHONPATH`` from ``sys.path``, once each."""
     listed = os.environ.get("PYTHONPATH")
-    named = [os.path.abspath(entry) for entry in listed.split(os.pathsep)] if listed else []
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed: nothing can be imported from there, and what is relative leads nowhere
+        here = ""
+    named = [_absolute(here, entry) for entry in listed.split(os.pathsep)] if listed else []
     # `python -m` puts the current directory first; a console script puts its own folder there.
-    if sys.path and not sys.flags.safe_path and (sys.path[0] == "" or os.path.abspath(sys.path[0]) == os.getcwd()):
+    if sys.path and not sys.flags.safe_path and _absolute(here, sys.path[0]) == here:
         del sys.path[0]
     for entry in named:
         for index, known in enumerate(sys.path):
-            if known and os.path.abspath(known) == entry:
+            if known and _absolute(here, known) == entry:
                 del sys.path[index]
                 break
     sys.path[:] = [entry for entry in sys.path if entry]
+
+
+def _absolute(here: str, entry: str) -> str:
+    """``os.path.abspath``, which fails where the current directory is gone."""
+    return os.path.normpath(os.path.join(here, entry)) if here or entry else ""
 
 
 def main() -> int:

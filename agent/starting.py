@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from agent.changed_files import FileWatch
-from agent.config.paths import git_branch
+from agent.config.paths import git_branch, path_text
 from agent.config.schema import Config
 from agent.context.clearing import find
 from agent.conversation import Conversation
@@ -90,13 +90,13 @@ class Beginning:
     def needs_new_prefix(self, recorded_prefix: Prefix, cwd_then: str) -> bool:
         """Whether a resumed session cannot go on with its recorded prefix."""
         unwanted = bool(recorded_prefix.instruction_files) and not self._use_instructions
-        return unwanted or recorded_prefix.tools != self._specs or cwd_then != str(self.place.cwd)
+        return unwanted or recorded_prefix.tools != self._specs or cwd_then != path_text(self.place.cwd)
 
 
 def opening_payloads(beginning: Beginning, talk: Conversation, mode: str) -> list[Payload]:
     """What stands before the first message of this process: the settings in force and, where needed, a prefix."""
     facts, window = talk.facts, talk.recorder.window
-    cwd = str(beginning.place.cwd)
+    cwd = path_text(beginning.place.cwd)
     setting = Setting(facts.provider, facts.id, facts.family, facts.api, talk.effort, mode, cwd=cwd)
     branch = talk.recorder.transcript.branch
     if branch and not beginning.needs_new_prefix(window.prefix, _recorded_cwd(branch)):

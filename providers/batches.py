@@ -5,11 +5,14 @@ so that what follows pays once per batch and not once per chunk.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 
 BATCH_BYTES = 16 * 1024
 """So that decoding one batch never holds the event loop for long."""
 _MAX_WAITING_BYTES = 1024 * 1024
+_SLICE_S = 0.001
+"""How long reading goes on before others get their turn: what one read of the socket brought can be hundreds of chunks."""
 
 
 async def batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -21,10 +24,14 @@ async def batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     arrived, taken = asyncio.Event(), asyncio.Event()
 
     async def read() -> None:
+        due = time.monotonic() + _SLICE_S
         try:
             async for chunk in chunks:
                 waiting.extend(chunk)
                 arrived.set()
+                if time.monotonic() >= due:
+                    await asyncio.sleep(0)
+                    due = time.monotonic() + _SLICE_S
                 while len(waiting) >= _MAX_WAITING_BYTES:
                     taken.clear()
                     await taken.wait()
@@ -41,6 +48,7 @@ async def batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
                 del waiting[:BATCH_BYTES]
                 taken.set()
                 yield batch
+                await asyncio.sleep(0)
         await reader
     finally:
         reader.cancel()

@@ -220,7 +220,7 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._presenter.show_all(message.feed.take())
 
     def on_session_opened(self, message: SessionOpened) -> None:
-        past = list(message.session.replay())
+        past = message.past
         if len(past) <= LONG_PAST:
             return self._show_session(message, past)
         # The end first: it is what is seen, and the rest takes a moment.

@@ -12,7 +12,7 @@ from tui.arguments import UsageError, parse
 if TYPE_CHECKING:
     from tui.startup import Startup
 
-EXIT_USAGE = 2
+EXIT_FAILED, EXIT_USAGE = 1, 2
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
@@ -21,17 +21,27 @@ def run(argv: Sequence[str]) -> int:
     _open_closed_streams()
     gc.disable()  # what a start makes stays; to look for garbage in it while it grows costs a seventh of the start
     try:
-        return _run(argv)
+        code = _run(argv)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         return _fail(str(error), "`claw --help` shows what there is.")
     except BrokenPipeError:
-        # What is still buffered cannot be delivered; without this the interpreter would complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
         return 141
+    except OSError as error:
+        _drop_output()
+        _fail(f"{error}.", "Check the disk, and where the output goes.")
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
     finally:
         gc.enable()
+
+
+def _drop_output() -> None:
+    """What is still buffered cannot be delivered; without this the interpreter would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _open_closed_streams() -> None:

@@ -22,12 +22,13 @@ CLOSE_TIMEOUT_S = 0.5
 
 
 class SessionOpened(Message, bubble=False):
-    """A session is open; its feed carries everything from here on, its past first."""
+    """A session is open. `past` is what it held then; its feed carries everything from there on."""
 
-    def __init__(self, session: SessionControls, target: Target) -> None:
+    def __init__(self, session: SessionControls, target: Target, past: list[Event]) -> None:
         super().__init__()
         self.session = session
         self.target = target
+        self.past = past
 
 
 class CurrentSession:
@@ -85,7 +86,8 @@ class CurrentSession:
         self._feed, self._session = feed, session
         if old is not None:
             await self._close(old)
-        self._post(SessionOpened(session, target))
+        # Taken now: a message that waited becomes part of the transcript before the screen hears of the session.
+        self._post(SessionOpened(session, target, list(session.replay())))
         if self._waiting:
             self._send_waiting()
         return None

@@ -101,10 +101,14 @@ def _parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
 
 def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt: str | None) -> Arguments:
     given = parser.parse_args(list(argv))
+    if given.print_prompt is not None:  # as in -pPROMPT or -cp PROMPT, which only the parser takes apart
+        print_prompt = "" if given.print_prompt == "-" else given.print_prompt
     if print_prompt is not None and given.prompt:
         raise UsageError("Give the prompt once: with -p, or alone.")
     if given.continue_last and given.resume is not None:
         raise UsageError("-c and -r exclude each other.")
+    if given.fork and not given.continue_last and given.resume is None:
+        raise UsageError("--fork copies a session: say which with -c or -r ID.")
     if given.no_session and (given.continue_last or given.resume is not None):
         raise UsageError("--no-session keeps nothing and has nothing to go on from.")
     return Arguments(
@@ -154,7 +158,7 @@ def _take_prompt(argv: Sequence[str]) -> tuple[list[str], str | None]:
 
 
 def _positive_int(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 

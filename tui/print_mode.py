@@ -86,7 +86,7 @@ async def run(session: Session, collector: Collector, prompt: str, output_format
         await session.close()
     code = exit_code(ended, bool(collector.refusals)) if signal_number is None else 128 + signal_number
     if ended.reason != "done":
-        print(f"claw: {ended.error or 'Stopped before the end.'}", file=sys.stderr)
+        print("claw: " + (ended.error or "Stopped before the end.").replace("\n", "\n      "), file=sys.stderr)
     elif code == EXIT_REFUSED:
         refused = ", ".join(sorted({refusal["tool"] for refusal in collector.refusals}))
         remedy = "Allow them with --allowed-tools or another --mode."
@@ -117,16 +117,19 @@ def with_piped_input(prompt: str) -> str:
     """The prompt, and behind it what was piped into standard input, if anything was.
 
     Raises:
-        ValueError: more than 64 MiB.
+        ValueError: more than 64 MiB, or it cannot be read; the text says what and what to do.
     """
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return prompt
     mode = os.fstat(sys.stdin.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
         return prompt
-    data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    try:
+        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"Standard input cannot be read: {error.strerror}.\nUse `</dev/null` if none is meant.") from None
     if len(data) > MAX_STDIN_BYTES:
-        raise ValueError("Standard input holds more than 64 MiB. Put it in a file and name the file in the prompt.")
+        raise ValueError("Standard input holds more than 64 MiB.\nPut it in a file and name the file in the prompt.")
     text = data.decode("utf-8", "replace").strip("\n")
     return "\n\n".join(part for part in (prompt, text) if part.strip())
 

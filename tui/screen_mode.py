@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from agent.config.paths import path_text
 from agent.events import Emit
 from agent.permissions.approval import Approver
 from tui.app import run_app
@@ -121,7 +122,7 @@ class Screens:
         from tui.reports import ago
 
         infos, _ = await asyncio.to_thread(sessions.listing, self._startup.paths.sessions)
-        own = [info for info in infos if info.project == str(self._startup.project)]
+        own = [info for info in infos if info.project == path_text(self._startup.project)]
         return [SessionSummary(info.id, info.title, ago(info.updated_ms), info.entries) for info in own]
 
     async def list_models(self) -> Sequence[ModelChoice]:

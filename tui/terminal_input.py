@@ -9,13 +9,16 @@ import codecs
 import contextlib
 import fcntl
 import os
+import re
 import selectors
 import termios
+from collections.abc import Iterator
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 _READ_BYTES = 4_096
+_LONGEST_SEQUENCE = 64
 _TICK_S = 0.1
 """How often the parser is asked whether a lone Escape has waited long enough."""
 
@@ -39,8 +42,8 @@ class TerminalDriver(LinuxDriver):
                         data = data.replace(b"\n", b"\r")
                     if not data:
                         self.exit_event.wait(_TICK_S)  # the terminal is gone; what watches it ends the program
-                    elif text := decode(data):
-                        parser = self._dispatch(parser, text)
+                    for piece in _pieces(decode(data)):
+                        parser = self._dispatch(parser, piece)
                 parser = self._dispatch(parser)
 
     def _read(self, most_bytes: int) -> bytes:
@@ -59,6 +62,16 @@ class TerminalDriver(LinuxDriver):
             fresh.terminal_size, fresh.terminal_pixel_size = parser.terminal_size, parser.terminal_pixel_size
             return fresh
         return parser
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text so cut that a sequence which breaks the parser takes nothing else along."""
+    for part in re.split("(?=\x1b)", text):
+        if part.startswith("\x1b"):
+            yield from part[:_LONGEST_SEQUENCE]
+            part = part[_LONGEST_SEQUENCE:]
+        if part:
+            yield part
 
 
 def _waiting_bytes(descriptor: int) -> int:

@@ -15,7 +15,7 @@ import textual.screen
 from textual.message_pump import MessagePump
 from textual.timer import Timer, TimerCallback
 
-PAINT_S = 1 / 1000
+PAINT_S = 1 / 480
 """Textual paints at 60 Hz by itself, and a key waits for up to two ticks. The timer is paused while idle."""
 SWITCH_S = 0.0005
 """Textual reads and writes the terminal in threads."""

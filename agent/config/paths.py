@@ -107,6 +107,11 @@ class Paths(Struct, frozen=True):
         return self.cache / "spills"
 
 
+def path_text(path: Path) -> str:
+    """The path as text that can be stored and compared: bytes of a name that are no UTF-8 become `\\xNN`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def _home(env: Mapping[str, str]) -> Path | None:
     given = env.get("HOME", "")
     if given and Path(given).is_absolute():

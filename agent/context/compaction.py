@@ -168,7 +168,7 @@ def _hopeless(inputs: CompactionInputs, sizes: Sequence[int], final: bool) -> No
         f"{inputs.thresholds.trigger:,} tokens. The biggest parts, in tokens: {biggest}{named}",
         True,
         final=final,
-        remedy="Shorten the instruction files or use --no-instructions, offer fewer tools with --tools, "
+        remedy="Shorten the instruction files or use --no-instructions, "
         "or choose a model with a larger context window.",
     )
 

@@ -1,5 +1,6 @@
 """The tables of a session file and the version of their layout."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -18,15 +19,26 @@ CREATE TABLE queue (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 
 
 class SchemaError(Exception):
-    """The file was written by a newer claw, or is no session file."""
+    """The file was written by a newer claw, is no session file, or cannot be read; one line of what, one of what to do."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a session file. A connection belongs to the thread that uses it; transactions are begun by hand."""
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    mode = "ro" if read_only else "rw"
+    if read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
+        # SQLite wants to make the log's index beside the file even to read; where it cannot, nobody can write either.
+        mode = "ro&immutable=1"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
     connection.execute("PRAGMA synchronous = FULL")
     return connection
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size > 0
+    except OSError:
+        return False
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -42,15 +54,13 @@ def create_tables(connection: sqlite3.Connection) -> None:
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """
     Raises:
-        SchemaError: newer than this claw, or not a session file at all.
+        SchemaError: newer than this claw, or empty.
+        sqlite3.Error: not a database, or a damaged one.
     """
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise SchemaError(f"{path} is not a session file or is damaged ({error}).") from None
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise SchemaError(
-            f"{path} was written by a newer claw (layout {version}, this one knows {VERSION}). Update claw."
+            f"{path} was written by a newer claw (layout {version}, this one knows {VERSION}).\nUpdate claw."
         )
     if version < 1:
-        raise SchemaError(f"{path} is not a session file.")
+        raise SchemaError(f"{path} is not a session file.\nMove it out of that folder.")

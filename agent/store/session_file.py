@@ -1,7 +1,8 @@
 """One session's SQLite file. A thread owns the writing connection; callers queue jobs and wait for `durable` where they must.
 
 The file is made with the first append. Jobs that wait together are committed together, in order. If writing fails (a full
-disk, a read-only file system) the session goes on in memory: the jobs are kept and tried again with the next one.
+disk, a read-only file system, a file that someone removed) the session goes on in memory: the jobs are kept and tried again
+with the next one. Nobody ever waits for a writer that gave up.
 """
 
 import asyncio
@@ -45,6 +46,7 @@ class SessionFile:
         self.path = path
         self.meta = meta
         self._lock = lock
+        self._made = lock is not None  # the writer thread's own, once that runs
         self._on_failure = on_failure
         self._jobs: queue.SimpleQueue[_Job | _Wake | None] = queue.SimpleQueue()
         self._unwritten: dict[str, bytes] = {}
@@ -142,7 +144,7 @@ class SessionFile:
                         for sha256 in job.blobs:
                             self._unwritten.pop(sha256, None)
                     pending = []
-                except (sqlite3.Error, OSError) as error:
+                except Exception as error:  # whatever it is: the thread must live on to wake those who wait
                     connection = None
                     if not failed:
                         self._on_failure(f"{self.path} cannot be written: {error}. The session goes on in memory.")
@@ -173,7 +175,12 @@ class SessionFile:
 
     def _commit(self, connection: sqlite3.Connection | None, jobs: Sequence[_Job]) -> sqlite3.Connection:
         """Write the jobs in one transaction. A new file comes to be in the same one, so none is ever without entries."""
-        is_new = not self.path.exists()
+        is_new = not self._made
+        if not is_new and not self.path.exists():
+            # What would be written now could not be read without what was in it.
+            if connection is not None:
+                connection.close()
+            raise FileNotFoundError("it was removed while the session was open")
         if is_new:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             connection = None
@@ -192,6 +199,7 @@ class SessionFile:
             if is_new:
                 self.path.unlink(missing_ok=True)
             raise
+        self._made = True
         return connection
 
     def _meta_rows(self) -> list[tuple[str, str]]:

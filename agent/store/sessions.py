@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from agent.config.paths import path_text
 from agent.store.base import Blob, QueuedMessage, SessionMeta
 from agent.store.lock import SessionLock
 from agent.store.schema import SchemaError, check_version, connect
@@ -51,7 +52,7 @@ def new_id(now_s: float | None = None) -> str:
 
 def new_session(folder: Path, project: Path, on_failure: Callable[[str], None]) -> SessionFile:
     """A session that begins; its file appears with the first append."""
-    meta = SessionMeta(new_id(), str(project), int(time.time() * 1000))
+    meta = SessionMeta(new_id(), path_text(project), int(time.time() * 1000))
     return SessionFile(folder / f"{meta.id}.db", meta, on_failure=on_failure)
 
 
@@ -103,8 +104,8 @@ def find(folder: Path, session_id: str) -> Path:
 def newest(folder: Path, project: Path) -> Path | None:
     """The session of this project that was written last."""
     for path in sorted(_files(folder), key=_changed, reverse=True):
-        with contextlib.suppress(SchemaError, sqlite3.Error), _reading(path) as connection:
-            if _meta(connection, path).project == str(project):
+        with contextlib.suppress(SchemaError), _reading(path) as connection:
+            if _meta(connection, path).project == path_text(project):
                 return path
     return None
 
@@ -117,8 +118,8 @@ def listing(folder: Path) -> tuple[list[SessionInfo], list[str]]:
         try:
             with _reading(path) as connection:
                 infos.append(_info(connection, path))
-        except (SchemaError, sqlite3.Error) as error:
-            problems.append(f"{path}: {error}")
+        except SchemaError as error:
+            problems.append(str(error).partition("\n")[0])
     return infos, problems
 
 
@@ -137,14 +138,14 @@ def fork(path: Path, on_failure: Callable[[str], None]) -> tuple[SessionFile, Lo
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
-        connection = connect(path, read_only=True)
+        with contextlib.closing(connect(path, read_only=True)) as connection:
+            check_version(connection, path)
+            yield connection
     except sqlite3.Error as error:
-        raise SchemaError(f"{path} cannot be opened: {error}.") from None
-    try:
-        check_version(connection, path)
-        yield connection
-    finally:
-        connection.close()
+        raise SchemaError(
+            f"{path} cannot be read: {error}.\n"
+            "It is damaged, or its permissions are not yours; `claw sessions list` shows the others."
+        ) from None
 
 
 def _entries(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
@@ -156,7 +157,7 @@ def _entries(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
     ):
         try:
             entry = Entry(key, parent, time_ms, decode_payload(payload))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, TypeError):  # not what was written, or not even bytes
             damaged += 1
             continue
         if parent is not None and parent not in known:

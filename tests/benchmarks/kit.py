@@ -87,7 +87,8 @@ class Place:
 def scratch() -> Iterator[Place]:
     with tempfile.TemporaryDirectory() as folder:
         place = Place(Path(folder) / "home", Path(folder) / "project")
-        place.home.mkdir(), place.project.mkdir()
+        place.home.mkdir()
+        place.project.mkdir()
         yield place
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import pty
 import select
 import signal
 import struct
@@ -36,14 +35,10 @@ class Terminal:
         self._fed = 0
         self.started = time.monotonic()
         self.status: int | None = None
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                os.chdir(cwd)
-                os.execve(argv[0], list(argv), {**env, "TERM": term, "COLORTERM": "truecolor"})
-            finally:
-                os._exit(127)
+        self.fd, slave = os.openpty()
         self.resize(columns, rows)
+        self.pid = _spawn(argv, os.ttyname(slave), cwd, {**env, "TERM": term, "COLORTERM": "truecolor"})
+        os.close(slave)
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -152,3 +147,11 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _spawn(argv: Sequence[str], terminal: str, cwd: Path, env: Mapping[str, str]) -> int:
+    """Start a program in a session of its own that the terminal controls: opening it does that. No fork, since the process
+    of a test has threads."""
+    there = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *argv]
+    opened = [(os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0), *((os.POSIX_SPAWN_DUP2, 0, number) for number in (1, 2))]
+    return os.posix_spawn(there[0], there, env, file_actions=opened, setsid=True)

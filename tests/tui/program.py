@@ -61,7 +61,7 @@ class Program(Terminal):
         """
         shown = self.wait_for(dialog)
         early = 0
-        while dialog in self.text():
+        while dialog in self.text() and not self.ended():
             self.read_for(GUARD_S + 0.05)
             self.type(key)
             end = time.monotonic() + 0.5

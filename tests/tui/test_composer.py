@@ -148,6 +148,17 @@ async def test_a_long_line_below_the_bound_is_wrapped_and_stays_editable() -> No
         assert composer_of(app).text == "x" * PASTE_CHARS + "y"
 
 
+async def test_B26_spaces_and_joiners_of_other_scripts_can_be_typed() -> None:
+    async with running() as (app, opener):
+        typed = "日本\u3000語 a\xa0b 👩\u200d💻 می\u200cخواهم x\u200by"
+        for character in typed:
+            app.post_message(events.Key(f"u{ord(character):x}", character))
+        await settle(app)
+        await press(app, "enter")
+        await until(lambda: opener.session.calls)
+        assert opener.session.calls == [("prompt", typed.replace("\u200b", "⟨U+200B⟩"))]
+
+
 async def test_B26_wide_characters_and_sequences_keep_the_cursor_in_place() -> None:
     async with running(size=(40, 12)) as (app, _):
         composer = composer_of(app)

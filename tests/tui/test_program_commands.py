@@ -54,6 +54,7 @@ def test_every_command_does_what_help_says(desk: Desk) -> None:
         claw.type("\x1b[B\r")
         shown = claw.wait_for("▌ first question")
         assert "second question" not in claw.idle()
+        claw.type("\x1b[48;50;100;0;0t\x1b[<0;9;9M\x1b[<0;9;9m")  # a size without pixels, then a click counted in them
         os.write(claw.fd, b"caf\xe9 \xff")  # what a terminal that is not set to UTF-8 sends
         claw.wait_for("│ caf\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}")
         claw.type("\x03")

@@ -122,6 +122,9 @@ def test_working_row_counts_a_retry_down() -> None:
     facts = WorkFacts("waiting", 0.0, "overloaded", 20.0, 2, 5)
     text = "".join(piece for piece, _ in work_pieces(facts, 12.0, 80))
     assert "overloaded, next try in 8 s (2/5)" in text and "12 s" in text and "Esc interrupts" in text
+    long = WorkFacts("waiting", 0.0, "Cannot reach http://127.0.0.1:9/v1: no route to host", 20.0, 2, 5)
+    text = "".join(piece for piece, _ in work_pieces(long, 12.0, 80))
+    assert "Cannot reach" in text and "…, next try in 8 s (2/5)" in text and "Esc interrupts" in text
 
 
 @pytest.mark.parametrize("width", range(1, 90))

@@ -1,9 +1,15 @@
-"""The reply that is being streamed: pieces come in, blocks come out. Nothing is looked at before a frame asks for it."""
+"""The reply that is being streamed: pieces come in, blocks come out.
+
+Pieces are looked at when a frame asks for blocks; of a very fast stream earlier, so that no frame has too much to do.
+"""
 
 from tui.sanitize import Sanitizer
 from tui.widgets.blocks import Block, reply_block
 from tui.widgets.splitter import Piece, Splitter
 from tui.widgets.thinking import Thinking
+
+
+_MOST_WAITING_CHARS = 8_192
 
 
 class LiveText:
@@ -13,20 +19,29 @@ class LiveText:
         self._sanitizer = Sanitizer()
         self._splitter = Splitter()
         self._waiting: list[str] = []
+        self._waiting_chars = 0
+        self._completed: list[Block] = []
         self.blocks: list[Block] = []
         """All finished ones so far."""
         self._resolved = 0
 
     def feed(self, text: str) -> None:
         self._waiting.append(text)
+        self._waiting_chars += len(text)
+        if self._waiting_chars >= _MOST_WAITING_CHARS:
+            self._split()
 
     def drain(self) -> list[Block]:
         """The blocks that were completed since the last call."""
-        if not self._waiting:
-            return []
-        text = self._sanitizer.feed("".join(self._waiting))
-        self._waiting.clear()
-        return self._made(self._splitter.feed(text))
+        self._split()
+        completed, self._completed = self._completed, []
+        return completed
+
+    def _split(self) -> None:
+        if self._waiting:
+            text = self._sanitizer.feed("".join(self._waiting))
+            self._waiting, self._waiting_chars = [], 0
+            self._completed += self._made(self._splitter.feed(text))
 
     def finish(self) -> list[Block]:
         """The blocks that are left."""

@@ -57,7 +57,7 @@ def test_texts_that_break_the_tokenizer_whole_are_counted(o200k: Counter, unit: 
     assert 0 < o200k.count(text) <= len(text) * 3
 
 
-def test_beyond_eight_million_characters_the_count_is_extrapolated(o200k: Counter) -> None:
+def test_beyond_half_a_million_characters_the_count_is_extrapolated(o200k: Counter) -> None:
     line = "abc def ghi jkl\n"
     text = line * 700_000
     assert abs(o200k.count(text) - o200k.count(line) * 700_000) < o200k.count(line) * 7_000

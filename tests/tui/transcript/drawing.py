@@ -8,6 +8,7 @@ from textual.strip import Strip
 
 from tui.sanitize import clean
 from tui.themes import CLAW_DARK, palette_for, register_themes
+from tui.tuning import SureTimers
 from tui.widgets.blocks import Block, reply_block
 from tui.widgets.column import render
 from tui.widgets.page import Page
@@ -53,7 +54,7 @@ class Recording(TranscriptView):
         return self
 
 
-class Screen(App[None]):
+class Screen(SureTimers, App[None]):
     """The view (and its scroll bar) alone; `fill` is called once it is mounted."""
 
     def __init__(self, fill: Callable[[TranscriptView], None] = lambda _: None, theme: str = "claw-dark") -> None:
@@ -78,7 +79,7 @@ class Screen(App[None]):
         self.copied.append(text)
 
 
-class RecordingScreen(App[None]):
+class RecordingScreen(SureTimers, App[None]):
     """A view that records its refreshes, without a scroll bar."""
 
     def __init__(self) -> None:
