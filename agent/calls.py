@@ -7,7 +7,7 @@ interrupted every call still gets its result, with the output it had so far.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from agent.events import Emit, Notice, ToolFinished, ToolProgress, ToolStarted
 from agent.permissions.approval import Approver
@@ -22,8 +22,19 @@ INTERRUPTED = "[Interrupted by the user before it ended; its effects may be part
 NOT_STARTED = "[Not run: the turn ended before this call started.]"
 _PARTIAL_CHARS = 8_000
 
-Record = Callable[[ToolCall, str, ToolOutput], Entry]
-"""(call, title, output) → the result entry it became."""
+
+class Log(Protocol):
+    """Where results are recorded."""
+
+    def record_result(self, call: ToolCall, title: str, output: ToolOutput) -> Entry:
+        """Append the result entry, and say which it became."""
+        ...
+
+    async def durable(self) -> None:
+        """Wait until everything that was recorded is on disk."""
+        ...
+
+
 MakeContext = Callable[[str, Callable[[str], None]], ToolContext]
 
 
@@ -52,7 +63,7 @@ class _Prepared:
 
 
 class CallRunner:
-    """Runs calls for one session. `record` appends a result entry and says which."""
+    """Runs calls for one session. Nothing starts before what it rests on is on disk."""
 
     def __init__(
         self,
@@ -60,7 +71,7 @@ class CallRunner:
         gate: Gate,
         approver: Approver | None,
         make_context: MakeContext,
-        record: Record,
+        log: Log,
         emit: Emit,
     ) -> None:
         """`approver` is None where nobody can be asked: then what would ask is refused."""
@@ -68,7 +79,7 @@ class CallRunner:
         self._gate = gate
         self._approver = approver
         self._make_context = make_context
-        self._record = record
+        self._log = log
         self._emit = emit
 
     async def run(self, calls: Sequence[ToolCall]) -> None:
@@ -132,6 +143,7 @@ class CallRunner:
         for item in group:
             if item.outcome is None:
                 await self._authorize(item)
+        await self._log.durable()
         running = [asyncio.ensure_future(self._execute(item)) for item in group if item.outcome is None]
         try:
             if running:
@@ -171,7 +183,7 @@ class CallRunner:
     def _finish(self, item: _Prepared, output: ToolOutput) -> None:
         if not item.shown:
             self._start(item)
-        entry = self._record(item.call, item.title, output)
+        entry = self._log.record_result(item.call, item.title, output)
         result = entry.payload
         assert isinstance(result, Result)
         text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock))

@@ -6,19 +6,11 @@ The session steers it, a turn works through it. It appends; it never draws and n
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from agent.calls import CallRunner
-from agent.context.breakdown import biggest, breakdown, fixed_tokens
-from agent.context.budget import (
-    ContextSettings,
-    Thresholds,
-    gauge_state,
-    next_max_tokens,
-    result_cap_tokens,
-    thresholds,
-)
+from agent.context.budget import ContextSettings, Thresholds, next_max_tokens, result_cap_tokens, thresholds
 from agent.context.compaction import CompactionGuard, CompactionInputs, NotCompacted, Reply, Trigger, compact
+from agent.context.meter import Meter
 from agent.context.pipeline import Facts, plan
 from agent.events import (
     CompactionFinished,
@@ -27,29 +19,24 @@ from agent.events import (
     GaugeChanged,
     Notice,
     QueueChanged,
+    SettingChanged,
     UserMessageAdded,
 )
-from agent.recorder import Recorder
+from agent.gauge import first_request, full_text, gauge_changed
+from agent.model_in_force import LearntWindows, Model
+from agent.recorder import Recorder, storable
 from agent.results import SpillFolder, to_result
 from agent.retry import RetryPolicy, stream_with_retry
 from agent.store.base import QueuedMessage
 from agent.tools.base import ToolOutput
 from agent.transcript import Assistant, Compaction, Entry, FileFact, Prefix, Result, User
+from agent.window import Window
 from providers.base import ModelRequest, Provider
 from providers.models import ModelFacts, cost_usd
 from providers.types import Effort, TextBlock, ToolCall
 
 MakePrefix = Callable[[], Prefix]
 """The prefix as it would be for a session that starts now."""
-
-
-@dataclass
-class Model:
-    """The model in force."""
-
-    provider: Provider
-    facts: ModelFacts
-    effort: Effort | None = None
 
 
 @dataclass
@@ -76,14 +63,15 @@ class Conversation:
     """Prices and tokenizer on their way, once the first request is."""
     calls: CallRunner = field(init=False)
     limits: Thresholds = field(init=False)
-    _sent_generation: int = -1
-    _sent_messages: int = 0
     _told: str = ""
+    _learnt: LearntWindows = field(default_factory=LearntWindows)
+    _ahead: tuple[object, Window, Meter] | None = None
+    """What `reading` gives before the first message, and what it was made for."""
     _spilled: list[Entry] = field(default_factory=list)
     """Results of a resumed session whose whole output has to be made a file again."""
 
     def __post_init__(self) -> None:
-        self.refresh_limits()
+        self.use_model(self.model)
 
     # ------------------------------------------------------------------ the model in force
 
@@ -99,16 +87,32 @@ class Conversation:
     def effort(self) -> Effort | None:
         return self.model.effort
 
-    def refresh_limits(self) -> None:
-        self.limits = thresholds(self.model.facts, self.settings, self.env)
+    def use_model(self, model: Model) -> None:
+        """Put a model in force, with its limits."""
+        model.facts = self._learnt.apply(model.facts)
+        self.model = model
+        self.limits = thresholds(model.facts, self.settings, self.env)
 
-    def request(self, most_reply_tokens: int, sent: bool = True) -> ModelRequest:
-        """The request for the window as it is now; `sent` says that it will leave, and moves the last cache mark."""
+    def learn_window(self, window_tokens: int | None) -> None:
+        """Take over the limit that the provider named when it was exceeded."""
+        if (notice := self._learnt.learn(self.facts, window_tokens)) is not None:
+            self.use_model(self.model)
+            self.guard.reset()
+            self.emit(notice)
+            self.emit_gauge()
+
+    def announce(self, mode: str) -> None:
+        """Emit the settings and the gauge as they are."""
+        facts = self.facts
+        self.emit(SettingChanged(facts.provider, facts.id, mode, self.effort, self.limits.context_window))
+        self.emit_gauge()
+
+    def request(self, most_reply_tokens: int) -> ModelRequest:
+        """The request for the window as it is now."""
         window = self.recorder.window
         messages = window.messages if not window.open_calls else window.sealed()
-        sent_before = self._sent_messages if self._sent_generation == window.generation else 0
         used = self.recorder.meter.used().tokens
-        request = ModelRequest(
+        return ModelRequest(
             model=self.facts.id,
             system=window.prefix.sections,
             tools=window.prefix.tools,
@@ -120,23 +124,12 @@ class Conversation:
             ),
             effort=self.effort,
             cache_key=self.session_id,
-            sent_before=sent_before,
+            sent_before=window.sent,
             load_blob=self.recorder.store.blob,
         )
-        if sent:
-            self._sent_generation, self._sent_messages = window.generation, len(messages)
-        return request
 
-    def full_text(self, used: int) -> str:
-        window = self.recorder.window
-        parts = breakdown(window, self.recorder.meter)
-        remedy = "Use /compact, start over with /new, or choose a model with a larger window."
-        if fixed_tokens(parts) * 2 > used:
-            remedy = "Shorten the instruction files or use --no-instructions, or choose a model with a larger context window."
-        return (
-            f"The context window is full: about {used:,} of {self.limits.effective:,} usable tokens. "
-            f"The biggest parts, in tokens: {biggest(parts, window)}.\n{remedy}"
-        )
+    def full_text(self) -> str:
+        return full_text(self.recorder.window, self.recorder.meter, self.limits)
 
     # ------------------------------------------------------------------ record
 
@@ -148,6 +141,9 @@ class Conversation:
         (entry,) = recorder.append(result, blobs=blobs)
         self.known_files.update((fact.path, fact) for fact in result.files)
         return entry
+
+    async def durable(self) -> None:
+        await self.recorder.durable()
 
     async def know_prices(self) -> None:
         """Wait for the prices if they are still on their way; only the first reply of a process can come before them."""
@@ -178,10 +174,11 @@ class Conversation:
     # ------------------------------------------------------------------ the queue
 
     def enqueue(self, text: str) -> None:
-        message = QueuedMessage(self.queue[-1].id + 1 if self.queue else self.recorder.next_key, text)
+        id_ = self.queue[-1].id + 1 if self.queue else self.recorder.next_key
+        message = QueuedMessage(id_, storable(text))
         self.queue.append(message)
         self.recorder.store.enqueue(message)
-        self._show_queue()
+        self.show_queue()
 
     def deliver_queue(self) -> bool:
         """Append all waiting messages as user messages; each leaves the queue in the transaction that appends it."""
@@ -190,24 +187,28 @@ class Conversation:
             (entry,) = self.recorder.append(User((TextBlock(message.text),)), delivered=[message.id])
             self.emit(UserMessageAdded(entry.key, message.text, steering=True))
         if delivered:
-            self._show_queue()
+            self.show_queue()
         return bool(delivered)
 
-    def _show_queue(self) -> None:
+    def show_queue(self) -> None:
         self.emit(QueueChanged(tuple(message.text for message in self.queue)))
 
     # ------------------------------------------------------------------ gauge
 
+    def reading(self) -> tuple[Window, Meter]:
+        """Window and meter to look at: of what the next request will send, also before the first message."""
+        recorder = self.recorder
+        if len(recorder.transcript):
+            self._ahead = None
+            return recorder.window, recorder.meter
+        made_for = (self.facts.provider, self.facts.id, self.limits.effective, recorder.meter.counter.ready)
+        if self._ahead is None or self._ahead[0] != made_for:
+            self._ahead = (made_for, *first_request(self.make_prefix(), self.facts, recorder.meter.counter))
+        return self._ahead[1:]
+
     def gauge(self, streamed_bytes: int = 0) -> GaugeChanged:
-        used = self.recorder.meter.used(streamed_bytes)
-        limits = self.limits
-        state = gauge_state(used.tokens, limits)
-        level: Literal["calm", "warning", "full"] = "warning" if state.above_warning else "calm"
-        if state.above_trigger or state.at_blocking:
-            level = "full"
-        return GaugeChanged(
-            used.tokens, used.is_estimate, limits.effective, limits.context_window, limits.trigger, self.cost_usd, level
-        )
+        _, meter = self.reading()
+        return gauge_changed(meter.used(streamed_bytes), self.limits, self.cost_usd)
 
     def emit_gauge(self, streamed_bytes: int = 0) -> None:
         self.emit(self.gauge(streamed_bytes))
@@ -243,7 +244,7 @@ class Conversation:
 
     def _inputs(self, trigger: Trigger, focus: str) -> CompactionInputs:
         recorder = self.recorder
-        request = self.request(self.facts.max_output_tokens, sent=False)
+        request = self.request(self.facts.max_output_tokens)
         return CompactionInputs(
             recorder.transcript.branch,
             recorder.window,
@@ -262,14 +263,15 @@ class Conversation:
             if outcome.failed:
                 self.guard.failed(trigger, outcome.final)
             text = f"{outcome.reason}. {outcome.remedy}".removesuffix(" ").replace("..", ".")
-            return CompactionFinished(None, before, before, text)
+            return CompactionFinished(None, before, before, text, outcome.usage, outcome.cost_usd)
         entry, *_ = self.recorder.append(outcome, self.make_prefix())
         after = self.recorder.meter.used().tokens
         self.guard.succeeded(before, after, self.recorder.meter.floor_tokens, trigger)
-        return CompactionFinished(entry.key, before, after)
+        return CompactionFinished(entry.key, before, after, "", outcome.usage, outcome.cost_usd)
 
     async def _ask(self, request: ModelRequest) -> Reply:
         """One call for a summary: no tools are run, nothing is appended."""
+        await self.durable()
         assembler = await stream_with_retry(
             self.provider,
             request,

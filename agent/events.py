@@ -121,6 +121,9 @@ class CompactionFinished(Event, frozen=True, tag="compaction_finished"):
     tokens_after: int
     message: str = ""
     """Why nothing was changed."""
+    usage: Usage = Usage()
+    """Of the calls for a summary, those in vain included."""
+    cost_usd: float | None = None
 
 
 class GaugeChanged(Event, frozen=True, tag="gauge"):

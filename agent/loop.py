@@ -90,6 +90,9 @@ async def run_turn(host: TurnHost, started: TurnStarted, emit: Emit, max_steps: 
         host.close_calls()
         with contextlib.suppress(asyncio.CancelledError):
             await host.settle()
+    except Exception:
+        host.close_calls()
+        raise
     finally:
         emit(ended)
     return ended

@@ -55,6 +55,11 @@ class Recorder:
             await self.store.durable(head)
 
 
+def storable(text: str) -> str:
+    """The text with lone surrogates replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _encodable(payload: Payload) -> Payload:
     """The payload with lone surrogates (file names, cut emoji) replaced, so that it can be stored and sent as UTF-8."""
     try:
@@ -66,7 +71,7 @@ def _encodable(payload: Payload) -> Payload:
 
 def _scrub(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return storable(value)
     if isinstance(value, dict):
         return {_scrub(key): _scrub(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -44,7 +44,13 @@ def replay(branch: Iterable[Entry]) -> Iterator[Event]:
                 yield ToolStarted(result.call_id, result.tool, result.title)
                 yield ToolFinished(result.call_id, result.tool, entry.key, result.is_error, result.details, text)
             case Compaction() as compaction:
-                yield CompactionFinished(entry.key, compaction.tokens_before, compaction.tokens_after)
+                yield CompactionFinished(
+                    entry.key,
+                    compaction.tokens_before,
+                    compaction.tokens_after,
+                    usage=compaction.usage,
+                    cost_usd=compaction.cost_usd,
+                )
     yield from _unanswered(open_calls, answering)
 
 

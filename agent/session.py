@@ -5,42 +5,35 @@ All methods belong to one event loop.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from agent.background import in_background
 from agent.context.breakdown import Part, breakdown
-from agent.conversation import Conversation, Model
+from agent.conversation import Conversation
 from agent.events import (
     CompactionFinished,
     Event,
     GaugeChanged,
     Notice,
-    SettingChanged,
     TurnEnded,
     TurnStarted,
     UserMessageAdded,
 )
+from agent.loading import Loading
 from agent.loop import run_turn
+from agent.model_in_force import ChooseModel
 from agent.permissions.gate import Gate, Mode
 from agent.processes import Spawner
 from agent.replay import replay
 from agent.transcript import Compaction, Payload, Setting, Undo, User, undone_keys
 from agent.turn import Turn
-from providers.errors import ProviderError
 from providers.types import Effort, TextBlock
 
 T = TypeVar("T")
 
-_LOAD_DELAY_S = 0.05
-"""From the start of a turn to the loading of the tokenizer: a request needs a fifth of it to leave."""
-
-ChooseModel = Callable[[str, Effort | None], Model]
-"""PROVIDER/MODEL → the model. Raises ValueError with what there is."""
 Payloads = Callable[[], list[Payload]]
 
 
@@ -71,9 +64,7 @@ class Session:
         self._choose_model = choose_model
         self._opening: Payloads | None = opening
         self._reminders = reminders
-        self._load_prices = load_prices
-        self._load_tokenizer = load_tokenizer
-        self._counting: asyncio.Task[None] | None = None
+        self._loading = Loading(conversation, choose_model, load_prices, load_tokenizer)
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
 
@@ -121,7 +112,7 @@ class Session:
 
     def parts(self) -> list[Part]:
         """What fills the window, largest kinds as they stand; sums to the gauge."""
-        return breakdown(self._talk.recorder.window, self._talk.recorder.meter)
+        return breakdown(*self._talk.reading())
 
     def breakdown(self) -> list[tuple[str, str, int]]:
         """(kind, name, tokens) of what fills the window."""
@@ -141,10 +132,9 @@ class Session:
         """
         if self.running:
             raise RuntimeError("a turn is running")
-        self._load()
+        self._loading.start()
         recorder = self._talk.recorder
-        opening = self._opening() if self._opening is not None else []
-        self._opening = None
+        opening = self._take_opening()
         if self._talk.queue:  # left by an earlier process: it was said before, under the settings in force now
             recorder.append(*opening)
             opening = []
@@ -176,7 +166,8 @@ class Session:
         """
         if self.running:
             raise RuntimeError("a turn is running")
-        self._load()
+        self._loading.start()
+        self._begin_again()
         self._talk.guard.reset()
         used = self._talk.recorder.meter.used().tokens
         cancelled = CompactionFinished(None, used, used, "It was cancelled; nothing was changed.")
@@ -196,6 +187,7 @@ class Session:
         if not live:
             return "There is no compaction to undo."
         newest = live[-1]
+        self._begin_again()
         before = recorder.meter.used().tokens
         recorder.append(Undo((newest.key,)))
         self._talk.emit_gauge()
@@ -228,14 +220,13 @@ class Session:
     def set_model(self, name: str) -> None:
         """
         Raises:
-            ValueError: no such provider; the text says what there is.
+            Exception: what `choose_model` raises for a model that cannot be used; the text says what there is.
             RuntimeError: a turn is running.
         """
         if self.running:
             raise RuntimeError("The model can be changed when the turn has ended.")
         model = self._choose_model(name, self._talk.effort)
-        self._talk.model = model
-        self._talk.refresh_limits()
+        self._talk.use_model(model)
         self._talk.guard.reset()
         facts = model.facts
         self._append_setting(Setting(facts.provider, facts.id, facts.family, facts.api, model.effort))
@@ -257,11 +248,9 @@ class Session:
 
     def announce(self) -> None:
         """Emit the settings and the gauge as they are, for a reader that has just come."""
-        facts = self._talk.facts
-        self._talk.emit(
-            SettingChanged(facts.provider, facts.id, self.mode, self.effort, self._talk.limits.context_window)
-        )
-        self._talk.emit_gauge()
+        self._talk.announce(self.mode)
+        if self._talk.queue:
+            self._talk.show_queue()
 
     def notify(self, notice: Notice) -> None:
         self._talk.emit(notice)
@@ -271,10 +260,7 @@ class Session:
         if (task := self._task) is not None:
             self.interrupt()
             await asyncio.gather(task, return_exceptions=True)
-        for loading in (self._talk.loading, self._counting):
-            if loading is not None:
-                loading.cancel()
-                await asyncio.gather(loading, return_exceptions=True)
+        await self._loading.stop()
         self._save_counts()
         await self._spawner.aclose()
         await self._talk.provider.aclose()
@@ -284,30 +270,18 @@ class Session:
         # Before the first message there is no file yet: the opening will hold what is in force then.
         if self._opening is None:
             self._talk.recorder.append(setting)
-        self.announce()
+        self._talk.announce(self.mode)
 
-    def _load(self) -> None:
-        """Load tokenizer and prices beside the first request, then count anew what was estimated."""
-        if self._talk.loading is None:
-            self._talk.loading = asyncio.ensure_future(self._learn_prices())
-            self._counting = asyncio.ensure_future(self._recount(self._talk.loading))
+    def _take_opening(self) -> list[Payload]:
+        """What stands before the first entry of this process, once."""
+        opening = self._opening() if self._opening is not None else []
+        self._opening = None
+        return opening
 
-    async def _learn_prices(self) -> None:
-        # Both hold the interpreter for a while: first the SDK, which the request needs, then the rest once it has left.
-        with contextlib.suppress(ProviderError):
-            await in_background(self._talk.provider.warm_up)
-        await asyncio.sleep(_LOAD_DELAY_S)
-        await in_background(self._load_prices)
-        facts = self._talk.facts
-        self._talk.model = self._choose_model(f"{facts.provider}/{facts.id}", self._talk.effort)
-        self._talk.refresh_limits()
-
-    async def _recount(self, prices: "asyncio.Task[None]") -> None:
-        await asyncio.wait({prices})
-        await in_background(self._load_tokenizer)
-        recorder = self._talk.recorder
-        if recorder.meter.recount(recorder.transcript.branch, recorder.window):
-            self._talk.emit_gauge()
+    def _begin_again(self) -> None:
+        """On a resumed session: the settings in force stand before whatever is recorded or sent under them."""
+        if len(self._talk.recorder.transcript) and (opening := self._take_opening()):
+            self._talk.recorder.append(*opening)
 
     def _save_counts(self) -> None:
         recorder = self._talk.recorder

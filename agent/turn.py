@@ -22,7 +22,7 @@ from agent.retry import AssemblerHolder, stream_with_retry
 from agent.transcript import Assistant, User
 from providers.assembler import Assembler
 from providers.base import ModelRequest
-from providers.errors import ProviderError
+from providers.errors import ContextOverflowError, ProviderError
 from providers.models import cost_usd
 from providers.types import (
     StreamEvent,
@@ -55,7 +55,7 @@ class Turn:
         await talk.make_room()
         used = talk.recorder.meter.used().tokens
         if used >= talk.limits.blocking:
-            raise ContextFullError(talk.full_text(used))
+            raise ContextFullError(talk.full_text())
         request = talk.request(self._most_reply_tokens)
         await talk.recorder.durable()
         return request
@@ -73,15 +73,16 @@ class Turn:
                 holder=holder,
             )
             await talk.know_prices()
-        except (asyncio.CancelledError, ProviderError):
+        except (asyncio.CancelledError, ProviderError) as error:
             # Also without a single block: the empty reply records that the request left.
             self._append_reply(holder.current, interrupted=True)
+            if isinstance(error, ContextOverflowError):
+                talk.learn_window(error.window_tokens)
             raise
         talk.guard.answered()
         return self._append_reply(assembler, interrupted=False)
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> None:
-        await self._talk.recorder.durable()
         await self._talk.calls.run(calls)
         self._talk.emit_gauge()
 

@@ -9,12 +9,10 @@ a result that comes later than that, or without a call, is left out. A reminder 
 yet, where "sent" means that an assistant entry follows, an empty interrupted one included; else it waits.
 """
 
-from collections.abc import Iterable, Sequence
-from xml.sax.saxutils import quoteattr
+from collections.abc import Sequence
 
 from agent.transcript import (
     Assistant,
-    AttachmentBlock,
     Clearing,
     Compaction,
     Drop,
@@ -24,29 +22,23 @@ from agent.transcript import (
     Result,
     Rewind,
     Setting,
-    ShellBlock,
     Undo,
     User,
     undone_keys,
 )
+from agent.window_blocks import assistant_blocks, render_reminder, user_blocks, visible
 from providers.types import (
-    AssistantBlock,
     AssistantMessage,
     Effort,
-    ImageBlock,
     Message,
-    OpaqueBlock,
     TextBlock,
-    ThinkingBlock,
     ToolCall,
     ToolResultMessage,
-    UserBlock,
     UserMessage,
     WireApi,
 )
 
 MISSING_RESULT = "[No result: the call was interrupted. Its effects are unknown; check before you rely on them.]"
-_REASONING = frozenset({"reasoning", "redacted_thinking"})
 
 
 class Window:
@@ -61,6 +53,8 @@ class Window:
         """Key of the last entry that broke the prefix; 0 if none did."""
         self.stable = 0
         """How many leading messages can no longer change within this generation."""
+        self.sent = 0
+        """How many leading messages the newest request of this generation had that was answered or broke off."""
         self.compaction: Entry | None = None
         """The compaction whose message stands first, if any."""
         self.provider = ""
@@ -121,7 +115,7 @@ class Window:
 
     def _rebuild(self, branch: Sequence[Entry]) -> None:
         self.messages, self.keys = [], []
-        self.generation = self.stable = 0
+        self.generation = self.stable = self.sent = 0
         self._open, self._answered, self._waiting = {}, [], []
         self.compaction = compaction = self._collect_edits(branch)
         # The current model decides which thinking can be sent, so settings are folded before anything else.
@@ -166,7 +160,7 @@ class Window:
     def _place_compaction(self, entry: Entry) -> int:
         assert isinstance(entry.payload, Compaction)
         reattached = [r for r in self._reminders_of.get(entry.key, []) if r.key not in self._dropped]
-        blocks = (TextBlock(entry.payload.text), *(_render_reminder(r) for r in reattached))
+        blocks = (TextBlock(entry.payload.text), *(render_reminder(r) for r in reattached))
         self._push(UserMessage(blocks), (entry.key, *(r.key for r in reattached)))
         return entry.payload.first_kept
 
@@ -179,7 +173,7 @@ class Window:
                 self._fold_setting(payload)
             case User():
                 self._close_step()
-                if blocks := self._user_blocks(entry.key, payload):
+                if blocks := user_blocks(entry.key, payload, self._cleared):
                     self._push(UserMessage(blocks), (entry.key,))
                     self._attach_waiting()
             case Assistant():
@@ -206,8 +200,8 @@ class Window:
 
     def _fold_assistant(self, key: int, payload: Assistant) -> None:
         same = payload.api == self.api and payload.family == self.family
-        shortened = [self._cleared_block(key, index, block) for index, block in enumerate(payload.blocks)]
-        if blocks := sendable_blocks(shortened, keep_reasoning=same):
+        self.sent = len(self.messages) if key > self.generation else 0
+        if blocks := assistant_blocks(key, payload.blocks, self._cleared, keep_reasoning=same):
             self._push(AssistantMessage(blocks), (key,))
             calls = [b for b in blocks if isinstance(b, ToolCall)]
             self._open = {call.id: place for place, call in enumerate(calls)}
@@ -220,7 +214,7 @@ class Window:
             return
         text = self._cleared.get((key, None))
         blocks = payload.blocks if text is None else (TextBlock(text),)
-        message = ToolResultMessage(payload.call_id, _visible(blocks), payload.is_error)
+        message = ToolResultMessage(payload.call_id, visible(blocks), payload.is_error)
         self._insert_result(place, message, (key,))
         self._attach_waiting()
 
@@ -250,7 +244,7 @@ class Window:
         host = self.messages[-1]
         if isinstance(host, AssistantMessage):
             return
-        added = tuple(_render_reminder(entry) for entry in self._waiting)
+        added = tuple(render_reminder(entry) for entry in self._waiting)
         blocks = (*host.blocks, *added)
         if isinstance(host, UserMessage):
             self.messages[-1] = UserMessage(blocks)
@@ -259,75 +253,7 @@ class Window:
         self.keys[-1] = (*self.keys[-1], *(entry.key for entry in self._waiting))
         self._waiting = []
 
-    # ------------------------------------------------------------------ blocks
-
-    def _user_blocks(self, key: int, payload: User) -> tuple[UserBlock, ...]:
-        whole = self._cleared.get((key, None))
-        if whole is not None:
-            return (TextBlock(whole),)
-        blocks: list[UserBlock] = []
-        for index, block in enumerate(payload.blocks):
-            text = self._cleared.get((key, index))
-            if text is not None:
-                blocks.append(TextBlock(text))
-            elif isinstance(block, ShellBlock):
-                blocks.append(TextBlock(f"I ran this command:\n$ {block.command}\n{block.output}"))
-            elif isinstance(block, AttachmentBlock):
-                blocks.append(
-                    TextBlock(f"<attachment path={quoteattr(block.path)}>\n{block.text or ''}\n</attachment>")
-                )
-            else:
-                blocks.append(block)
-        return _visible(blocks)
-
-    def _cleared_block(self, key: int, index: int, block: AssistantBlock) -> AssistantBlock:
-        text = self._cleared.get((key, index))
-        return block if text is None or not isinstance(block, TextBlock) else TextBlock(text)
-
 
 def window(branch: Sequence[Entry]) -> Window:
     """The window of a branch, built from nothing."""
     return Window(branch)
-
-
-def sendable_blocks(blocks: Iterable[AssistantBlock], keep_reasoning: bool) -> tuple[AssistantBlock, ...]:
-    """What of a reply may be sent back.
-
-    Left out: blank text, unsigned thinking, unfinished calls with the reasoning that led to them, reasoning that nothing
-    follows, and all reasoning and opaque blocks unless `keep_reasoning` (same wire API and model family).
-    """
-    kept: list[AssistantBlock] = []
-    for block in blocks:
-        match block:
-            case TextBlock() if not block.text.strip():
-                continue
-            case ThinkingBlock(signature=None):
-                continue
-            case ThinkingBlock() | OpaqueBlock() if not keep_reasoning:
-                continue
-            case ToolCall(finished=False):
-                _drop_trailing_reasoning(kept)
-            case _:
-                kept.append(block)
-    _drop_trailing_reasoning(kept)
-    return tuple(kept)
-
-
-def _drop_trailing_reasoning(blocks: list[AssistantBlock]) -> None:
-    while blocks:
-        last = blocks[-1]
-        opaque_reasoning = isinstance(last, OpaqueBlock) and last.raw.get("type") in _REASONING
-        if not (isinstance(last, ThinkingBlock) or opaque_reasoning):
-            return
-        blocks.pop()
-
-
-def _visible(blocks: Sequence[TextBlock | ImageBlock]) -> tuple[UserBlock, ...]:
-    """Without blank text, which providers refuse."""
-    return tuple(b for b in blocks if not (isinstance(b, TextBlock) and not b.text.strip()))
-
-
-def _render_reminder(entry: Entry) -> TextBlock:
-    reminder = entry.payload
-    assert isinstance(reminder, Reminder)
-    return TextBlock(f"<reminder kind={quoteattr(reminder.kind)}>\n{reminder.text}\n</reminder>")

@@ -28,7 +28,7 @@ def one_task(startup: Startup) -> int:
         print("      `claw config check` lists what is wrong.", file=sys.stderr)
         return EXIT_USAGE
     opener = Opener(startup)
-    provider = opener.client(startup.default_name().partition("/")[0])
+    provider = opener.models.client(startup.default_name().partition("/")[0])
     # The SDK's import is the longest part of a start: everything else happens beside it.
     threading.Thread(target=_warm_up, args=(provider,), name="warm-up", daemon=True).start()
     try:
@@ -51,7 +51,7 @@ async def _run(startup: Startup, opener: Opener, prompt: str) -> int:
     collector = Collector(lambda text: print(text, file=sys.stderr))
     resumed = resumed_file(startup)
     if resumed is None and not startup.has_listing():
-        await opener.corrected_default(_LISTING_PATIENCE_S)
+        await opener.models.corrected_default(_LISTING_PATIENCE_S)
     # Nobody can be asked, so what would ask is refused.
     session = opener.open(collector.emit, None, resumed, startup.arguments.fork)
     return await run(session, collector, prompt, startup.arguments.output_format)

@@ -43,8 +43,8 @@ def _run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-p", "--print", "--prompt", dest="print_prompt", metavar="PROMPT", help="one task without a screen"
     )
-    parser.add_argument("--output-format", choices=("text", "json"), default="text")
-    parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL")
+    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="of -p; text is the default")
+    parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL", help="the model that answers")
     parser.add_argument("--effort", choices=EFFORTS, help="how much the model thinks")
     parser.add_argument("--mode", choices=MODES, help="what may run without asking; ask is the default")
     parser.add_argument(
@@ -52,19 +52,21 @@ def _run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("-r", "--resume", nargs="?", const="", metavar="ID", help="a session by its id, or choose one")
     parser.add_argument("--fork", action="store_true", help="go on in a copy of the session")
-    parser.add_argument("--max-turns", type=_positive_int, metavar="N", help="stop after N model calls (print mode)")
+    parser.add_argument("--max-turns", type=_positive_int, metavar="N", help="end a turn after N model calls")
     parser.add_argument(
         "--max-cost", type=_positive_float, metavar="USD", help="stop when the session has cost this much"
     )
     parser.add_argument(
         "--allowed-tools", action="append", default=[], metavar="RULES", help="for instance 'edit, bash(git log)'"
     )
-    parser.add_argument("--disallowed-tools", action="append", default=[], metavar="RULES")
+    parser.add_argument(
+        "--disallowed-tools", action="append", default=[], metavar="RULES", help="what is refused, written alike"
+    )
     parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="a further folder to work in")
     parser.add_argument(
         "--config", action="append", default=[], metavar="KEY=VALUE", help="any key of config.toml, dotted"
     )
-    parser.add_argument("--profile", metavar="NAME")
+    parser.add_argument("--profile", metavar="NAME", help="a [profiles.NAME] table of config.toml")
     parser.add_argument("--no-session", action="store_true", help="keep nothing of this run")
     parser.add_argument("--no-instructions", action="store_true", help="load no instruction files")
     parser.add_argument("--trust", action="store_true", help="trust this folder for this run")

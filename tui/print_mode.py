@@ -62,8 +62,10 @@ class Collector:
             case RetryScheduled():
                 attempt = f"try {event.attempt} of {event.max_attempts}"
                 self._complain(f"claw: {event.reason}; {attempt} in {event.delay_s:.0f} s")
-            case CompactionFinished(key=None, message=message) if message:
-                self._complain(f"claw: not compacted: {message}")
+            case CompactionFinished(key=key, message=message):
+                self._spent(event.usage, event.cost_usd)
+                if key is None and message:
+                    self._complain(f"claw: not compacted: {message}")
             case Notice(level=level) if level != "info":
                 self._complain(f"claw: {event.text}" + (f"\n      {event.remedy}" if event.remedy else ""))
 
@@ -71,10 +73,13 @@ class Collector:
         text = "".join(block.text for block in event.blocks if isinstance(block, TextBlock))
         if text.strip():
             self.text = text
-        self.usage += event.usage
-        if event.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + event.cost_usd
+        self._spent(event.usage, event.cost_usd)
         self.stop_reason = event.stop_reason
+
+    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
+        self.usage += usage
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
 
 async def run(session: Session, collector: Collector, prompt: str, output_format: OutputFormat) -> int:
@@ -127,7 +132,9 @@ def with_piped_input(prompt: str) -> str:
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except OSError as error:
-        raise ValueError(f"Standard input cannot be read: {error.strerror}.\nUse `</dev/null` if none is meant.") from None
+        raise ValueError(
+            f"Standard input cannot be read: {error.strerror}.\nUse `</dev/null` if none is meant."
+        ) from None
     if len(data) > MAX_STDIN_BYTES:
         raise ValueError("Standard input holds more than 64 MiB.\nPut it in a file and name the file in the prompt.")
     text = data.decode("utf-8", "replace").strip("\n")

@@ -197,6 +197,9 @@ def _load(startup: Startup, session: str) -> sessions.LoadedSession:
             path = sessions.newest(startup.paths.sessions, startup.project)
         if path is None:
             raise SetupError(f"There is no session of {startup.project}.\n`claw sessions list` shows all.")
-        return sessions.load(path)
+        loaded = sessions.load(path)
     except (sessions.SessionNotFoundError, SchemaError) as error:
         raise SetupError(str(error)) from None
+    if loaded.damage:
+        print(f"claw: {loaded.damage}", file=sys.stderr)
+    return loaded

@@ -78,7 +78,7 @@ class Screens:
         """Import what the first session and its first request need. Runs in a thread after the first frame."""
         opener = self._opener(demo=False)
         with contextlib.suppress(SetupError):
-            opener.client(self._startup.default_name().partition("/")[0]).warm_up()
+            opener.models.client(self._startup.default_name().partition("/")[0]).warm_up()
 
     def resumed(self) -> Path | None:
         """The session that the command line wants to go on with.
@@ -127,7 +127,7 @@ class Screens:
 
     async def list_models(self) -> Sequence[ModelChoice]:
         opener = await asyncio.to_thread(self._opener, False)
-        return [ModelChoice(*choice) for choice in await opener.model_choices(_LISTING_PATIENCE_S)]
+        return [ModelChoice(*choice) for choice in await opener.models.choices(_LISTING_PATIENCE_S)]
 
     def _opener(self, demo: bool) -> "Opener":
         """Blocks; warming up and opening ask for it at the same time, each in a thread."""
@@ -146,6 +146,6 @@ class Screens:
     async def _correct_default(self, opener: "Opener", session: "Session") -> None:
         """Where no model was named: if the server does not offer ours, take the best of what it lists."""
         with contextlib.suppress(Exception):
-            name = await opener.corrected_default(_LISTING_PATIENCE_S)
+            name = await opener.models.corrected_default(_LISTING_PATIENCE_S)
             if name is not None and not session.running:
                 session.set_model(name)

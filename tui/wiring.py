@@ -5,7 +5,7 @@ Opening is quick and imports no SDK; what is heavy (SDK, tokenizer, prices) is l
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -14,12 +14,10 @@ import msgspec
 from agent.calls import CallRunner
 from agent.context.budget import ContextSettings
 from agent.context.meter import Meter
-from agent.context.o200k import TokenizerUnavailableError
 from agent.context.tokens import TOKENIZER, Counter
-from agent.conversation import Conversation, Model
+from agent.conversation import Conversation
 from agent.events import Emit, Notice
 from agent.instructions.discovery import Place
-from agent.model_listing import save_listing
 from agent.permissions.approval import Approver
 from agent.permissions.configured import configured_rules
 from agent.permissions.gate import Gate, Mode
@@ -39,18 +37,15 @@ from agent.store.lock import SessionBusyError
 from agent.store.schema import SchemaError
 from agent.tools.base import ToolContext
 from agent.tools.built_in import built_in_tools
-from agent.transcript import Setting, Transcript
-from providers import registry
-from providers.base import ListedModel, Provider
-from providers.errors import ProviderError
-from providers.model_table import MODELS
-from providers.models import Catalogue, ModelFacts, load_catalogue, model_facts
-from providers.types import Effort, ProviderConfig
-from tui.startup import NoKeyError, SetupError, Startup, reachable
+from agent.transcript import Transcript
+from agent.window import Window
+from providers.types import Effort
+from tui.model_choice import Models
+from tui.startup import SetupError, Startup, reachable
 
 
 class Opener:
-    """Opens the sessions of one process; clients, tokenizer and price catalogue are shared between them."""
+    """Opens the sessions of one process; `models` is shared between them."""
 
     def __init__(
         self,
@@ -62,94 +57,15 @@ class Opener:
     ) -> None:
         """`clock` says what day it is, for what the model is told."""
         self.startup = startup
-        self.counter = counter or Counter()
+        self.models = Models(startup, counter or Counter())
         self._clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
-        self._clients: dict[str, Provider] = {}
-        self._catalogue: Catalogue | None = None
-        self._listed: dict[str, ListedModel] = {}
-
-    # ------------------------------------------------------------------ models
-
-    def choose_model(self, name: str, effort: Effort | None = None) -> Model:
-        """
-        Raises:
-            ValueError: no such provider.
-        """
-        provider, _, model_id = self.startup.qualified(name).partition("/")
-        config = self.startup.providers[provider]
-        if not reachable(config):
-            raise NoKeyError(provider)
-        if effort is None:
-            effort = self.startup.arguments.effort or self.startup.loaded.config.effort  # type: ignore[assignment]
-        return Model(self.client(provider), self.facts(config, model_id), effort)
 
     def prepare(self) -> None:
         """Import what opening a session would otherwise import in the event loop; call it in a thread."""
         built_in_tools()
         with contextlib.suppress(SetupError):
-            self.client(self.startup.default_name().partition("/")[0])
-
-    def client(self, name: str) -> Provider:
-        if name not in self._clients:
-            self._clients[name] = registry.create(self.startup.providers[name], counter=self.counter.count)
-        return self._clients[name]
-
-    def facts(self, config: ProviderConfig, model_id: str) -> ModelFacts:
-        overrides = self.startup.loaded.config.models
-        override = overrides.get(f"{config.name}/{model_id}") or overrides.get(model_id)
-        listed = self._listed.get(f"{config.name}/{model_id}")
-        return model_facts(config, model_id, override, listed, self._catalogue)
-
-    def load_prices(self) -> None:
-        """Load the price catalogue, which no request needs. Blocks; call it in a thread."""
-        if self._catalogue is None:
-            self._catalogue = load_catalogue()
-
-    def load_tokenizer(self) -> None:
-        """The same for the tokenizer."""
-        with contextlib.suppress(TokenizerUnavailableError):
-            self.counter.load()
-
-    async def listed(self, provider: str, patience_s: float) -> Sequence[ListedModel]:
-        """What the provider's server lists now; kept for the next start.
-
-        Raises:
-            ProviderError, TimeoutError: it does not answer.
-        """
-        client = self.client(provider)
-        async with asyncio.timeout(patience_s):
-            models = await client.list_models()
-        self._listed.update({f"{provider}/{model.id}": model for model in models})
-        await asyncio.to_thread(save_listing, self.startup.paths.models, client.config, models)
-        return models
-
-    async def corrected_default(self, patience_s: float) -> str | None:
-        """PROVIDER/MODEL to use where none was named, once the server was asked; None: the default stands."""
-        if self.startup.named_model is not None:
-            return None
-        default = self.startup.default_name()
-        provider = default.partition("/")[0]
-        with contextlib.suppress(ProviderError, TimeoutError):
-            await self.listed(provider, patience_s)
-        corrected = self.startup.default_name()
-        return None if corrected == default else corrected
-
-    async def model_choices(self, patience_s: float) -> list[tuple[str, str]]:
-        """(PROVIDER/MODEL, a few words) for every provider that can be reached, as its server lists them, else from the table."""
-        choices: list[tuple[str, str]] = []
-        for name, config in self.startup.providers.items():
-            if not reachable(config):
-                continue
-            ids: list[str] = []
-            with contextlib.suppress(ProviderError, TimeoutError):
-                ids = [model.id for model in await self.listed(name, patience_s)]
-            for model_id in ids or [known for known, row in MODELS.items() if row.api == config.api]:
-                facts = self.facts(config, model_id)
-                choices.append((f"{name}/{model_id}", _detail(facts)))
-        return choices
-
-    # ------------------------------------------------------------------ sessions
+            self.models.client(self.startup.default_name().partition("/")[0])
 
     def open(
         self,
@@ -186,14 +102,12 @@ class Opener:
     ) -> Session:
         startup = self.startup
         config = startup.loaded.config
-        name = self._session_model(transcript)
-        model = self.choose_model(name)
+        recorder = Recorder(transcript, store, self._meter(loaded))
+        effort = startup.arguments.effort or recorder.window.effort or config.effort
+        model = self.models.choose(self._session_model(recorder.window), msgspec.convert(effort, Effort | None))
         workspace, spawner = self._workspace(session_id), Spawner()
         gate = self._gate(workspace, emit)
         tools = {tool.name: tool for tool in built_in_tools()}
-        meter = Meter(self.counter)
-        if loaded is not None:
-            meter.load_counts(loaded.counts.get(TOKENIZER, {}))
         place = Place(startup.paths, startup.project, startup.cwd, workspace.extra)
         beginning = Beginning(
             place,
@@ -206,12 +120,12 @@ class Opener:
         spills = SpillFolder(startup.paths.spills / session_id)
         conversation = Conversation(
             session_id,
-            Recorder(transcript, store, meter),
+            recorder,
             model,
             msgspec.convert(msgspec.to_builtins(config.context), ContextSettings),
             startup.env,
             emit,
-            lambda: beginning.prefix(conversation.limits.effective, self.counter.count),
+            lambda: beginning.prefix(conversation.limits.effective, self.models.counter.count),
             spills,
             max_cost_usd=startup.arguments.max_cost or config.limits.max_cost,
             queue=list(loaded.queue) if loaded is not None else [],
@@ -222,11 +136,11 @@ class Opener:
             gate,
             approver,
             lambda call_id, progress: ToolContext(call_id, workspace, spawner, conversation.known_files, progress),
-            conversation.record_result,
+            conversation,
             emit,
         )
         conversation.take_past()
-        if unanswered := len(conversation.recorder.window.open_calls):
+        if unanswered := len(recorder.window.open_calls):
             emit(_interrupted(unanswered))
         return Session(
             conversation,
@@ -234,13 +148,11 @@ class Opener:
             spawner,
             startup.project,
             startup.cwd,
-            self.choose_model,
+            self.models.choose,
             lambda: opening_payloads(beginning, conversation, gate.mode),
-            lambda opening: beginning.reminders(
-                transcript.branch, conversation.recorder.window, conversation.known_files, opening
-            ),
-            load_prices=self.load_prices,
-            load_tokenizer=self.load_tokenizer,
+            lambda opening: beginning.reminders(transcript.branch, recorder.window, conversation.known_files, opening),
+            load_prices=self.models.load_prices,
+            load_tokenizer=self.models.load_tokenizer,
             max_turns=startup.arguments.max_turns or config.limits.max_turns,
         )
 
@@ -264,18 +176,22 @@ class Opener:
             raise SetupError(f"{error}\nAdd --fork to go on in a copy of it.") from None
         except SchemaError as error:
             raise SetupError(str(error)) from None
-        if loaded.damaged:
-            emit(Notice("warning", f"{loaded.damaged} entries of the session could not be read and are left out."))
+        if loaded.damage:
+            emit(Notice("warning", loaded.damage))
         return opened, Transcript(loaded.entries), loaded, loaded.meta.id
 
-    def _session_model(self, transcript: Transcript) -> str:
+    def _meter(self, loaded: sessions.LoadedSession | None) -> Meter:
+        meter = Meter(self.models.counter)
+        if loaded is not None:
+            meter.load_counts(loaded.counts.get(TOKENIZER, {}))
+        return meter
+
+    def _session_model(self, window: Window) -> str:
         """What the command line says, else what the session used last if that can still be reached, else the default."""
-        settings = [e.payload for e in transcript.branch if isinstance(e.payload, Setting) and e.payload.model]
-        recorded = f"{settings[-1].provider}/{settings[-1].model}" if settings else ""
-        if recorded and self.startup.arguments.model is None:
-            config = self.startup.providers.get(recorded.partition("/")[0])
+        if window.model and self.startup.arguments.model is None:
+            config = self.startup.providers.get(window.provider)
             if config is not None and reachable(config):
-                return recorded
+                return f"{window.provider}/{window.model}"
         return self.startup.default_name()
 
     def _gate(self, workspace: Workspace, emit: Emit) -> Gate:
@@ -315,10 +231,3 @@ def _interrupted(calls: int) -> Notice:
         else f"{calls} calls were interrupted; their effects are"
     )
     return Notice("warning", f"{what} unknown.", "The model is told so; check what they may have changed.")
-
-
-def _detail(facts: ModelFacts) -> str:
-    window = facts.context_window_tokens
-    size = f"{window / 1_000_000:g}M" if window >= 1_000_000 else f"{window // 1000}k"
-    price = f" · ${facts.price.input:g} in, ${facts.price.output:g} out per million" if facts.price is not None else ""
-    return f"{size} window{price}"

@@ -15,7 +15,7 @@ from agent.context.o200k import HEADER_BYTES, TokenizerUnavailableError
 
 _START_PATIENCE_S = 60.0
 _PATIENCE_S = 20.0
-"""For one count; the longest text takes two seconds."""
+"""For one count; what is counted of the longest text takes a tenth of a second."""
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from agent.context.o200k import serve; serve(sys.argv[2])"
 )

@@ -17,7 +17,8 @@ from agent.transcript import (
     Undo,
     User,
 )
-from agent.window import Window, sendable_blocks
+from agent.window import Window
+from agent.window_blocks import sendable_blocks
 from providers.types import (
     AssistantBlock,
     AssistantMessage,

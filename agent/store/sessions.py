@@ -43,6 +43,14 @@ class LoadedSession(Struct, frozen=True):
     damaged: int
     """How many rows could not be read and were passed over."""
 
+    @property
+    def damage(self) -> str:
+        """What is missing, in one line; empty if nothing is."""
+        if not self.damaged:
+            return ""
+        what = "1 entry" if self.damaged == 1 else f"{self.damaged} entries"
+        return f"{what} of the session could not be read and {'is' if self.damaged == 1 else 'are'} left out."
+
 
 def new_id(now_s: float | None = None) -> str:
     """YYYYMMDD-HHMMSS-xxxx, local time."""

@@ -88,24 +88,30 @@ class Bench:
     def __init__(self, folder: Path, mode: Mode = "auto", approver: Approver | None = None) -> None:
         self.events: list[Event] = []
         self.results: list[Result] = []
+        self.kept = -1
+        """How many results were on disk when somebody waited for it last."""
         self.log = Log()
         self.read, self.write = Reading(folder, self.log), Writing(folder, self.log)
         workspace = Workspace(folder, folder)
         spawner = Spawner()
-        tools: dict[str, Tool] = {"read": self.read, "write": self.write}
+        self.folder = folder
+        self.tools: dict[str, Tool] = {"read": self.read, "write": self.write}
         self.runner = CallRunner(
-            tools,
+            self.tools,
             Gate(mode, workspace, home=folder),
             approver,
             lambda call_id, progress: ToolContext(call_id, workspace, spawner, {}, progress),
-            self._record,
+            self,
             self.events.append,
         )
 
-    def _record(self, call: ToolCall, title: str, output: ToolOutput) -> Entry:
+    def record_result(self, call: ToolCall, title: str, output: ToolOutput) -> Entry:
         result = Result(call.id, call.name, (TextBlock(output.text),), output.is_error, title, output.details)
         self.results.append(result)
         return Entry(len(self.results), None, 0, result)
+
+    async def durable(self) -> None:
+        self.kept = len(self.results)
 
     @property
     def order(self) -> list[str]:
@@ -217,3 +223,16 @@ async def test_T67_a_call_that_was_cancelled_while_a_person_was_asked_never_ran(
 async def test_live_output_is_told_as_it_comes(bench: Bench) -> None:
     await bench.runner.run([call("read", "a")])
     assert [(e.call_id, e.text) for e in bench.events if isinstance(e, ToolProgress)] == [("a", "a runs")]
+
+
+async def test_nothing_starts_before_the_results_it_may_rest_on_are_on_disk(bench: Bench) -> None:
+    kept: list[tuple[str, int]] = []
+
+    class Watched(Writing):
+        async def run(self, params: Params, context: ToolContext) -> ToolOutput:
+            kept.append((params.name, bench.kept))
+            return await super().run(params, context)
+
+    bench.tools["write"] = Watched(bench.folder, bench.log)
+    await bench.runner.run([call("read", "a"), call("read", "b"), call("write", "c"), call("write", "d")])
+    assert kept == [("c", 2), ("d", 3)]

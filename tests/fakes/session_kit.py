@@ -107,7 +107,7 @@ class Desk:
         opener = Opener(
             self.startup(cwd, **arguments), counter=_counter, clock=lambda: self.clock(), retry_policy=retry_policy
         )
-        await asyncio.to_thread(opener.client(self.wire.provider).warm_up)
+        await asyncio.to_thread(opener.models.client(self.wire.provider).warm_up)
         talk = (listener or Talk)(self)
         talk.session = opener.open(talk.take, approver, resume, fork)
         try:

@@ -30,6 +30,7 @@ class Program(Terminal):
         **env: str,
     ) -> None:
         self._asked = False
+        self._strays = 0
         argv = [sys.executable, "-m", "claw", *arguments]
         surroundings = environment(desk, {"TEXTUAL_ANIMATIONS": "none", **env})
         super().__init__(argv, cwd=desk.project, env=surroundings, columns=columns, rows=rows, term=term)
@@ -57,19 +58,20 @@ class Program(Terminal):
     def answer(self, key: str, dialog: str) -> str:
         """Answer the dialog that shows `dialog`, as soon as it takes an answer; the screen that was answered.
 
-        A key that comes too early goes to the composer and restarts the guard, so it is taken back and pressed again.
+        A key that comes too early goes to the composer and restarts the guard, so it is pressed again, and taken back when
+        the composer has the keys again.
         """
         shown = self.wait_for(dialog)
-        early = 0
+        pressed = 0
         while dialog in self.text() and not self.ended():
             self.read_for(GUARD_S + 0.05)
             self.type(key)
             end = time.monotonic() + 0.5
             while dialog in self.text() and time.monotonic() < end:
                 self.read(0.02)
-            early += 1
-            assert early < 10, f"{key!r} does not answer:\n{self.text()}"
-        self.type("\x7f" * (early - 1))
+            pressed += 1
+            assert pressed < 10, f"{key!r} does not answer:\n{self.text()}"
+        self._strays += pressed - 1
         return shown
 
     def read_for(self, seconds: float) -> None:
@@ -80,6 +82,9 @@ class Program(Terminal):
 
     def idle(self, composer: str = READY) -> str:
         """Wait until no turn runs and the composer shows this; the screen then."""
+        self.wait_for(lambda text: WORKING not in text)
+        self.type("\x7f" * self._strays)
+        self._strays = 0
         return self.wait_for(lambda text: WORKING not in text and composer in text)
 
     def foot(self) -> str:

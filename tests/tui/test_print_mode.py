@@ -8,9 +8,11 @@ import threading
 
 import pytest
 
+from agent.events import CompactionFinished, MessageCompleted
 from providers.types import Usage
-from tests.fakes.claw_process import Done, finish, run, start
+from tests.fakes.claw_process import Done, environment, finish, run, start
 from tests.fakes.session_kit import Desk
+from tui.print_mode import Collector
 
 WRONG_KEY = "sk-wrong-0123456789abcdef"
 ANSWER = "Grüße, 世界 🎉: done."
@@ -217,3 +219,58 @@ async def test_standard_streams_that_are_closed_do_no_harm(desk: Desk) -> None:
     )  # fmt: skip
     assert await asyncio.wait_for(process.wait(), 40) == 0
     assert len(desk.bodies()) == 2
+
+
+async def test_T65_what_cannot_be_read_or_written_is_one_line_and_a_remedy(desk: Desk) -> None:
+    desk.wire.otherwise(lambda body: "Yes.")
+    (desk.project / "gone").mkdir()
+    claw = f"{sys.executable} -m claw"
+    task = f"-p hi -m {desk.model} --no-session"
+    cases = {
+        f"{claw} {task} </dev/null >/dev/full": (1, "No space left"),
+        f"{claw} sessions list >/dev/full": (1, "No space left"),
+        f"{claw} {task} 0>out": (2, "Standard input cannot be read"),
+        f"cd gone && rmdir ../gone && {claw} {task} </dev/null": (2, "current directory"),
+        f"{claw} {task} --fork </dev/null": (2, "--fork"),
+    }
+    for line, (code, told) in cases.items():
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh", "-c", line, cwd=desk.project, env=environment(desk),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        done = await finish(process)
+        what, _, remedy = done.err.partition("\n")
+        assert (done.code, done.out) == (code, ""), line
+        assert what.startswith("claw: ") and told in what and remedy.startswith("      "), done.err
+        assert "Traceback" not in done.err and "Exception ignored" not in done.err
+
+
+async def test_a_prompt_glued_to_its_option_is_one(desk: Desk) -> None:
+    desk.wire.otherwise(lambda body: "Yes.")
+    done = await asyncio.gather(
+        run(desk, "-pglued", "-m", desk.model, "--no-session"), run(desk, "--no-session", "-m", desk.model, "-p-1")
+    )
+    assert list(done) == [Done(0, "Yes.\n", "")] * 2
+    assert sorted(prompts(desk)) == ["-1", "glued"]
+
+
+async def test_T65_a_folder_and_a_prompt_that_are_no_text(desk: Desk) -> None:
+    desk.wire.otherwise(lambda body: "Yes.")
+    desk.project = desk.project.parent / os.fsdecode(b"caf\xe9")
+    desk.project.mkdir()
+    assert await run(desk, "-p", os.fsdecode(b"gr\xfc\xdfe"), "-m", desk.model) == Done(0, "Yes.\n", "")
+    assert await run(desk, "-c", "-p", "again") == Done(0, "Yes.\n", "")
+    assert prompts(desk) == ["gr\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}e"] * 2
+    listed = await run(desk, "sessions", "list")
+    assert listed.code == 0 and "caf\\xe9" in listed.out
+    assert (await run(desk, "context", "--json")).json["used_tokens"] > 0
+
+
+def test_a_compaction_is_part_of_what_a_run_costs() -> None:
+    told: list[str] = []
+    collector = Collector(told.append)
+    collector.emit(MessageCompleted(2, (), Usage(10, 20, 30, 40), 0.5, "end_turn"))
+    collector.emit(CompactionFinished(3, 9, 4, usage=Usage(1, 2, 3, 4), cost_usd=0.25))
+    collector.emit(CompactionFinished(None, 9, 9, "No room.", Usage(1, 0, 0, 0), None))
+    assert (collector.usage, collector.cost_usd) == (Usage(12, 22, 33, 44), 0.75)
+    assert told == ["claw: not compacted: No room."]

@@ -8,7 +8,6 @@ from tui.widgets.blocks import Block, reply_block
 from tui.widgets.splitter import Piece, Splitter
 from tui.widgets.thinking import Thinking
 
-
 _MOST_WAITING_CHARS = 8_192
 
 

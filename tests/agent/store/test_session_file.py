@@ -162,6 +162,77 @@ def test_when_nothing_can_be_written_the_session_goes_on_in_memory_T97(tmp_path:
     store.close()
 
 
+def test_T97_a_job_that_can_never_be_written_keeps_nobody_waiting(tmp_path: Path) -> None:
+    said: list[str] = []
+    store = sessions.new_session(tmp_path, PROJECT, said.append)
+    store.append([entry(1)])
+    store.enqueue(QueuedMessage(1, "half a character: \udcff"))
+    store.append([entry(2)])
+    asyncio.run(asyncio.wait_for(store.durable(2), 10))
+    assert len(said) == 1 and "goes on in memory" in said[0]
+    store.close()
+
+
+def test_a_file_that_is_removed_while_it_is_open_is_not_begun_anew_without_its_beginning(tmp_path: Path) -> None:
+    said: list[str] = []
+    store = sessions.new_session(tmp_path, PROJECT, said.append)
+    store.append([entry(1)])
+    asyncio.run(store.durable(1))
+    store.path.unlink()
+    for key in (2, 3):
+        store.append([entry(key)])
+        asyncio.run(store.durable(key))
+    assert len(said) == 1 and "removed" in said[0]
+    assert not store.path.exists()
+    store.close()
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"\xff\xfe", "käse 你好".encode()])
+def test_a_project_whose_name_is_no_text_has_sessions_like_any_other(tmp_path: Path, name: bytes) -> None:
+    project, other = Path(os.fsdecode(b"/p/" + name)), Path(os.fsdecode(b"/p/" + name + b"\xe9"))
+    store = sessions.new_session(tmp_path, project, ignore)
+    store.append([entry(1)])
+    asyncio.run(asyncio.wait_for(store.durable(1), 10))
+    store.close()
+    assert sessions.newest(tmp_path, project) == store.path
+    assert sessions.newest(tmp_path, other) is None
+    assert sessions.listing(tmp_path)[0][0].project.encode()
+
+
+@pytest.mark.parametrize("damage", ["pages", "text", "empty", "number"])
+def test_B11_a_damaged_file_is_told_in_words_and_hides_no_other(tmp_path: Path, damage: str) -> None:
+    store = sessions.new_session(tmp_path, PROJECT, ignore)
+    store.append([entry(key, "word " * 400) for key in range(1, 40)])
+    store.close()
+    whole = store.path.read_bytes()
+    good = tmp_path / "20200101-000000-good.db"
+    good.write_bytes(whole)
+    os.utime(good, (1, 1))
+    if damage == "number":
+        with sqlite3.connect(store.path) as connection:
+            connection.execute("UPDATE entry SET payload = 5 WHERE key = 7")
+        connection.close()
+        loaded = sessions.load(store.path)
+        assert loaded.damaged == 1 and len(loaded.entries) == 38
+        return
+    store.path.write_bytes(
+        {"pages": whole[:8192] + b"A" * (len(whole) - 8192), "text": b"garbage", "empty": b""}[damage]
+    )
+    for look in (
+        sessions.load,
+        lambda path: sessions.open_session(path, ignore),
+        lambda path: sessions.fork(path, ignore),
+    ):
+        with pytest.raises(SchemaError) as caught:
+            look(store.path)
+        what, _, remedy = str(caught.value).partition("\n")
+        assert str(store.path) in what and remedy
+    infos, problems = sessions.listing(tmp_path)
+    assert [info.id for info in infos] and len(problems) == 1 and str(store.path) in problems[0]
+    # One that can still be told to be of this project is not passed over in silence.
+    assert sessions.newest(tmp_path, PROJECT) == (store.path if damage == "pages" else good)
+
+
 CRASHER = """
 import asyncio, sys
 from pathlib import Path
