@@ -114,9 +114,9 @@ class Window:
         return isinstance(payload, Compaction | Clearing | Drop | Undo | Rewind | Prefix)
 
     def _rebuild(self, branch: Sequence[Entry]) -> None:
-        self.messages, self.keys = [], []
-        self.generation = self.stable = self.sent = 0
-        self._open, self._answered, self._waiting = {}, [], []
+        self._clear_messages()
+        self.generation = 0
+        self._waiting = []
         self.compaction = compaction = self._collect_edits(branch)
         # The current model decides which thinking can be sent, so settings are folded before anything else.
         self.provider = self.model = self.family = self.mode = ""
@@ -130,7 +130,7 @@ class Window:
                 self.generation = entry.key
         first_kept = 0
         if compaction is not None:
-            first_kept = self._place_compaction(compaction)
+            first_kept = self._place_compaction(compaction, branch)
         for entry in branch:
             if entry.key >= first_kept and not isinstance(entry.payload, Setting | Prefix):
                 self._fold(entry)
@@ -157,8 +157,19 @@ class Window:
         self._cleared, self._dropped = cleared, frozenset(dropped)
         return compaction
 
-    def _place_compaction(self, entry: Entry) -> int:
+    def _clear_messages(self) -> None:
+        self.messages, self.keys = [], []
+        self.stable = self.sent = 0
+        self._open, self._answered = {}, []
+
+    def _place_compaction(self, entry: Entry, branch: Sequence[Entry]) -> int:
+        """Put its message first; the key from which on entries stand behind it."""
         assert isinstance(entry.payload, Compaction)
+        # What is replaced is folded all the same: a reminder that still waited there belongs to a message that stays.
+        for replaced in branch:
+            if replaced.key < entry.payload.first_kept and not isinstance(replaced.payload, Setting | Prefix):
+                self._fold(replaced)
+        self._clear_messages()
         reattached = [r for r in self._reminders_of.get(entry.key, []) if r.key not in self._dropped]
         blocks = (TextBlock(entry.payload.text), *(render_reminder(r) for r in reattached))
         self._push(UserMessage(blocks), (entry.key, *(r.key for r in reattached)))

@@ -1,21 +1,25 @@
-"""What the terminal sends becomes events, whatever it is: bytes that are no UTF-8 do not end the program, and what was
-typed before the terminal was in raw mode counts as typed.
+"""What the terminal sends becomes events, whatever it is: bytes that are no UTF-8 do not end the program, what was typed
+before the terminal was in raw mode counts as typed, and of many sizes in a row the last one counts.
 
 Textual's own reader ends the application with a traceback on the first byte that it cannot decode.
 """
 
 import array
+import asyncio
 import codecs
 import contextlib
 import fcntl
 import os
 import re
 import selectors
+import signal
 import termios
 from collections.abc import Iterator
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
 
 _READ_BYTES = 4_096
 _LONGEST_SEQUENCE = 64
@@ -25,6 +29,23 @@ _TICK_S = 0.1
 
 class TerminalDriver(LinuxDriver):
     """Textual's driver with a reader of its own."""
+
+    def start_application_mode(self) -> None:
+        super().start_application_mode()
+        loop = asyncio.get_running_loop()
+
+        def resized(*_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._take_size)
+
+        signal.signal(signal.SIGWINCH, resized)
+
+    def _take_size(self) -> None:
+        """Tell the application the size as it is now. Never in the signal handler: a second signal can interrupt it, and
+        the size that the first has read already would then be told last."""
+        if not self._in_band_window_resize:
+            size = Size(*self._get_terminal_size())
+            self._app.post_message(events.Resize(size, size))
 
     def run_input_thread(self) -> None:
         """Read and dispatch until the application ends."""

@@ -64,6 +64,10 @@ class CountingProcess:
             self.close()
             raise TokenizerUnavailableError(reason)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def count(self, text: str) -> int:
         """
         Raises:

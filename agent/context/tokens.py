@@ -66,6 +66,11 @@ class Counter:
         """What counts come from."""
         return "o200k_base" if self.ready else "estimate"
 
+    @property
+    def pid(self) -> int | None:
+        """Of the tokenizer's process; None while there is none."""
+        return self._process.pid if self._process is not None else None
+
     def load(self) -> None:
         """Load the tokenizer, in a process of its own: blocks for about 0.5 s, so call it in a thread.
 
