@@ -23,7 +23,7 @@ from tui.feed import EventsArrived
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
-from tui.signals import HARD_LIMIT_S, Waker, orderly_end
+from tui.signals import Waker
 from tui.terminal_input import TerminalDriver
 from tui.themes import palette_for, register_themes
 from tui.welcome import welcome_text
@@ -36,10 +36,8 @@ from tui.widgets.working import WorkingLine
 
 KEYS_FIRST_S = 0.010
 """After a key, events wait this long, so that typing stays ahead of streaming."""
-LONG_PAST = 400
-"""Events of a resumed session that can be drawn at once."""
-END_S = 1.4
-"""For an orderly end on a signal."""
+LONG_PAST = 400  # events of a resumed session that can be drawn at once
+END_S = 1.4  # for an orderly end on a signal
 
 
 class ClawApp(tuning.SureTimers, App[None]):
@@ -249,19 +247,3 @@ class ClawApp(tuning.SureTimers, App[None]):
 
     def _refresh_branch(self) -> None:
         self._status.facts = replace(self._status.facts, branch=branch_of(self._folder))
-
-
-def run_app(launch: Launch, hard_limit_s: float = HARD_LIMIT_S) -> int:
-    """Run the application in this terminal until it ends.
-
-    Returns:
-        The exit code: 0, 1 after a crash, 128 + n after signal n.
-    """
-    app = ClawApp(launch)
-    with orderly_end(app.end_from_outside, hard_limit_s):
-        try:
-            app.run()
-        finally:
-            if app.waker is not None:
-                app.waker.close()
-    return app.return_code or 0

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from agent.config.paths import path_text
 from agent.events import Emit
 from agent.permissions.approval import Approver
-from tui.app import run_app
 from tui.arguments import parse
 from tui.bridge import Launch, ModelChoice, NoKey, SessionControls, SessionSummary, Target
+from tui.run import run_app
 from tui.startup import NoKeyError, SetupError, Startup, starting
 
 if TYPE_CHECKING:

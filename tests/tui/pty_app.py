@@ -14,8 +14,8 @@ from pathlib import Path
 from agent.events import Emit, TextStreamed
 from agent.permissions.approval import ApprovalRequest, Approver
 from tests.tui.fake_session import FakeSession, Opener, launch
-from tui.app import run_app
 from tui.bridge import Target
+from tui.run import run_app
 from tui.signals import HARD_LIMIT_S
 
 

@@ -40,6 +40,8 @@ def test_T66_the_size_changes_in_the_middle_of_a_stream_and_nothing_is_torn(desk
             assert claw.read(20)  # it draws again
         claw.wait_for(WORDS[-1])
         claw.idle()
+        for number in range(200):  # as a window does that is drawn larger with the mouse
+            claw.resize(20 + number % 100, 60 - number % 50)
         claw.resize(120, 60)
         claw.wait_for(lambda text: re.findall(r"\bw\d{3}\b", text) == WORDS)
         claw.quit()

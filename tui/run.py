@@ -1,0 +1,21 @@
+"""Runs the application in this terminal and gives the terminal back, however it ends."""
+
+from tui.app import ClawApp
+from tui.bridge import Launch
+from tui.signals import HARD_LIMIT_S, orderly_end
+
+
+def run_app(launch: Launch, hard_limit_s: float = HARD_LIMIT_S) -> int:
+    """Run the application in this terminal until it ends.
+
+    Returns:
+        The exit code: 0, 1 after a crash, 128 + n after signal n.
+    """
+    app = ClawApp(launch)
+    with orderly_end(app.end_from_outside, hard_limit_s):
+        try:
+            app.run()
+        finally:
+            if app.waker is not None:
+                app.waker.close()
+    return app.return_code or 0
