@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("suite", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
-gc.set_threshold(20_000, 20, 50)  # as the program itself runs; otherwise a tenth of the time goes into looking for garbage
+gc.set_threshold(
+    20_000, 20, 50
+)  # as the program itself runs; otherwise a tenth of the time goes into looking for garbage
 
 
 @pytest.fixture(autouse=True)

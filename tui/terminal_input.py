@@ -38,7 +38,7 @@ class TerminalDriver(LinuxDriver):
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._take_size)
 
-        pass  # signal.signal(signal.SIGWINCH, resized)
+        signal.signal(signal.SIGWINCH, resized)
 
     def _take_size(self) -> None:
         """Tell the application the size as it is now. Never in the signal handler: a second signal can interrupt it, and

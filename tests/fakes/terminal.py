@@ -153,5 +153,8 @@ def _spawn(argv: Sequence[str], terminal: str, cwd: Path, env: Mapping[str, str]
     """Start a program in a session of its own that the terminal controls: opening it does that. No fork, since the process
     of a test has threads."""
     there = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', str(cwd), *argv]
-    opened = [(os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0), *((os.POSIX_SPAWN_DUP2, 0, number) for number in (1, 2))]
+    opened = [
+        (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
+        *((os.POSIX_SPAWN_DUP2, 0, number) for number in (1, 2)),
+    ]
     return os.posix_spawn(there[0], there, env, file_actions=opened, setsid=True)
