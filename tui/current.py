@@ -137,7 +137,7 @@ class CurrentSession:
         if self.busy:
             self._wait_with(text)
             return False
-        self._start("turn", self._run_turn(session, text))
+        self._start("turn", lambda: self._run_turn(session, text))
         return True
 
     def _wait_with(self, text: str) -> None:
@@ -188,7 +188,7 @@ class CurrentSession:
         session = self.needed()
         if session is None:
             return None
-        if self.busy or session.running:
+        if session.running:
             return self.notice("info", "Not while it works. Esc interrupts.")
 
         async def run() -> None:
@@ -197,13 +197,13 @@ class CurrentSession:
             except Exception as error:
                 self.notice("error", f"The compaction failed and changed nothing: {_said(error)}")
 
-        return self._start("compaction", run())
+        return self._start("compaction", run)
 
     def undo_compaction(self) -> None:
         session = self.needed()
         if session is None:
             return None
-        if self.busy or session.running:
+        if session.running:
             return self.notice("info", "Not while it works. Esc interrupts.")
 
         async def run() -> None:
@@ -212,7 +212,7 @@ class CurrentSession:
             except Exception as error:
                 self.notice("error", f"Nothing was undone: {_said(error)}")
 
-        return self._start("compaction", run())
+        return self._start("compaction", run)
 
     # ------------------------------------------------------------------ facts
 
@@ -240,9 +240,13 @@ class CurrentSession:
         except Exception as error:
             self.notice("error", _said(error))
 
-    def _start(self, kind: Literal["turn", "compaction"], work: Awaitable[None]) -> None:
+    def _start(self, kind: Literal["turn", "compaction"], work: Callable[[], Awaitable[None]]) -> None:
+        before = self._work
+
         async def run() -> None:
-            await work
+            if before is not None:  # it has told its end, and may still be writing it down
+                await asyncio.wait({before})
+            await work()
 
         self._work_kind = kind
         self._work = asyncio.create_task(run(), name=kind)
