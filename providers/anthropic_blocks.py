@@ -23,7 +23,7 @@ from providers.types import (
     UserBlock,
     UserMessage,
 )
-from providers.unicode import to_json
+from providers.unicode import to_json, wire_name
 
 Role = Literal["user", "assistant"]
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -87,7 +87,7 @@ def _assistant_block(block: AssistantBlock) -> bytes | None:
         case ToolCall(finished=False):
             return None
         case ToolCall():
-            head = to_json({"type": "tool_use", "id": _call_id(block.id), "name": _tool_name(block.name)})
+            head = to_json({"type": "tool_use", "id": _call_id(block.id), "name": wire_name(block.name)})
             return head[:-1] + b',"input":' + input_object(block.arguments) + b"}"
         case OpaqueBlock():
             # `type` goes first: that is how a block that may bear no mark is recognised.
@@ -128,8 +128,3 @@ def _call_id(call_id: str) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[:40] + "_" + digest
-
-
-def _tool_name(name: str) -> str:
-    """A name that the API takes: models also call tools that do not exist, under any name."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:128] or "unnamed"

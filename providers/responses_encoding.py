@@ -30,7 +30,7 @@ from providers.types import (
     ToolSpec,
     UserBlock,
 )
-from providers.unicode import to_json
+from providers.unicode import to_json, wire_name
 
 ERROR_MARK = "[This tool call failed]"
 NO_OUTPUT = "(no output)"
@@ -139,7 +139,12 @@ def _assistant_items(blocks: Sequence[AssistantBlock], family: str) -> list[dict
                 _add_output_text(items, block.text, phase)
             case ToolCall(finished=True):
                 arguments = wire_arguments(block.arguments)
-                call = {"type": "function_call", "call_id": block.id, "name": block.name, "arguments": arguments}
+                call = {
+                    "type": "function_call",
+                    "call_id": block.id,
+                    "name": wire_name(block.name),
+                    "arguments": arguments,
+                }
                 items.append(call)
             case OpaqueBlock(api="responses") if block.family == family:
                 if block.raw.get("type") == "message":

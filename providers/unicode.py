@@ -1,5 +1,6 @@
 """Lone surrogates: halves of a character that JSON can spell and UTF-8 cannot. Servers send them, APIs refuse them."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -52,3 +53,8 @@ class SurrogateJoiner:
         """What was held back when the text ended."""
         text, self._held = self._held, ""
         return clean(text)
+
+
+def wire_name(name: str) -> str:
+    """A tool name that the APIs take: models also call tools that do not exist, under any name."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:128] or "unnamed"

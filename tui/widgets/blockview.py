@@ -24,7 +24,7 @@ from tui.widgets.page import MIN_WIDTH, Page
 from tui.widgets.selection import Point, Selection, highlighted, selected_text
 from tui.widgets.viewport import Viewport
 
-_FRAME_S = 1 / 20
+_FRAME_S = 1 / 16
 """Between two frames that new content causes."""
 _SCROLL_FRAME_S = 1 / 60
 _IDLE_FACTOR = 8
