@@ -71,7 +71,7 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._queue = QueueView(id="queue")
         self._working = WorkingLine(id="working")
         self._popup = CompletionList(id="completion")
-        self._composer = Composer(complete, self._popup, self._history, id="composer")
+        self._composer = Composer(complete, self.send, self._popup, self._history, id="composer")
         self._status = StatusLine(id="status")
         self._presenter = Presenter(self._pane.view, self._status, self._working, self._queue, self._refresh_branch)
         self.waker: Waker | None = None
@@ -146,9 +146,6 @@ class ClawApp(tuning.SureTimers, App[None]):
         elif self.current.send(text):
             self._pane.view.begin_user(text)
             self._pane.view.frame()  # in the same paint as the emptied composer
-
-    def on_composer_sent(self, message: Composer.Sent) -> None:
-        self.send(message.text)
 
     def on_composer_escape_pressed(self) -> None:
         if self.current.interrupt():

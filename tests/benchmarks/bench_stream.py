@@ -134,9 +134,10 @@ def _typing(server: ModelProcess, place: Place, wire: str) -> bool:
 
 def _steady(server: ModelProcess, place: Place, wire: str) -> bool:
     with warmed(server, place, wire) as terminal:
-        run = stream(terminal, server, "rate 1000 8", 0.150)
-    good = show(f"{wire}, 1,000 characters a second for 8 s: CPU", run.cpu_s, "s", 1.2)
-    return show("  key echo, worst", max(run.echoes_ms), "ms", 60) and good
+        runs = [stream(terminal, server, "rate 1000 8", 0.150) for _ in range(3)]
+    cpu, worst = statistics.median(run.cpu_s for run in runs), max(run.cpu_s for run in runs)
+    good = show(f"{wire}, 1,000 characters a second for 8 s: CPU", cpu, "s", 1.2, f"n 3, worst {worst:.3f}")
+    return show("  key echo, worst", max(max(run.echoes_ms) for run in runs), "ms", 60) and good
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Where the user writes: a text field that grows, sends with Enter, remembers what was sent, completes and swallows
-pastes of any size. It knows neither sessions nor commands: it posts what was sent and asks a function for completions.
+pastes of any size. It knows neither sessions nor commands: it hands on what was sent and asks a function for completions.
 """
 
 import unicodedata
@@ -43,13 +43,6 @@ class Composer(TextArea):
         Binding("ctrl+z", "app.suspend_process", show=False),
     ]
 
-    class Sent(Message):
-        """Enter was pressed on a text that is not blank."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     class EscapePressed(Message):
         """Escape, and there was no list to close."""
 
@@ -57,8 +50,16 @@ class Composer(TextArea):
         """Ctrl+D on an empty field."""
 
     def __init__(
-        self, complete: Complete, popup: CompletionList, history: PromptHistory, *, id: str | None = None
+        self,
+        complete: Complete,
+        on_send: Callable[[str], None],
+        popup: CompletionList,
+        history: PromptHistory,
+        *,
+        id: str | None = None,
     ) -> None:
+        """`on_send` gets each text that was sent. It is called at once and not by a message, so that the emptied field
+        and what becomes of the text are painted together."""
         super().__init__(
             id=id,
             soft_wrap=True,
@@ -69,6 +70,7 @@ class Composer(TextArea):
         self.cursor_blink = False
         self.match_cursor_bracket = False
         self._complete = complete
+        self._on_send = on_send
         self._popup = popup
         self._history = history
         self._pastes: dict[str, str] = {}
@@ -164,13 +166,13 @@ class Composer(TextArea):
         self.send()
 
     def send(self) -> None:
-        """Post the text and empty the field; a blank text does nothing."""
+        """Hand the text on and empty the field; a blank text does nothing."""
         text = self.whole_text
         if not text.strip():
             return
         self.put("")
         self._popup.hide()
-        self.post_message(self.Sent(text))
+        self._on_send(text)
 
     def action_newline(self) -> None:
         self._replace_via_keyboard("\n", *self.selection)
