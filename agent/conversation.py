@@ -1,4 +1,4 @@
-"""What holds across the turns of one session: the record, the model in force, its limits, the queue, compaction.
+"""What holds across the turns of one session: the record, the model in force, its limits, the queue.
 
 The session steers it, a turn works through it. It appends; it never draws and never asks.
 """
@@ -8,16 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.calls import CallRunner
+from agent.compacting import Compactor
 from agent.context.budget import ContextSettings, Thresholds, next_max_tokens, result_cap_tokens, thresholds
-from agent.context.compaction import CompactionGuard, CompactionInputs, NotCompacted, Reply, Trigger, compact
 from agent.context.meter import Meter
-from agent.context.pipeline import Facts, plan
 from agent.events import (
-    CompactionFinished,
-    CompactionStarted,
     Emit,
     GaugeChanged,
-    Notice,
     QueueChanged,
     SettingChanged,
     UserMessageAdded,
@@ -26,13 +22,13 @@ from agent.gauge import first_request, full_text, gauge_changed
 from agent.model_in_force import LearntWindows, Model
 from agent.recorder import Recorder, storable
 from agent.results import SpillFolder, to_result
-from agent.retry import RetryPolicy, stream_with_retry
+from agent.retry import RetryPolicy
 from agent.store.base import QueuedMessage
 from agent.tools.base import ToolOutput
 from agent.transcript import Assistant, Compaction, Entry, FileFact, Prefix, Result, User
 from agent.window import Window
 from providers.base import ModelRequest, Provider
-from providers.models import ModelFacts, cost_usd
+from providers.models import ModelFacts
 from providers.types import Effort, TextBlock, ToolCall
 
 MakePrefix = Callable[[], Prefix]
@@ -52,7 +48,6 @@ class Conversation:
     make_prefix: MakePrefix
     spills: SpillFolder
     max_cost_usd: float | None = None
-    guard: CompactionGuard = field(default_factory=CompactionGuard)
     queue: list[QueuedMessage] = field(default_factory=list)
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     cost_usd: float | None = None
@@ -62,8 +57,8 @@ class Conversation:
     loading: "asyncio.Task[None] | None" = None
     """Prices and tokenizer on their way, once the first request is."""
     calls: CallRunner = field(init=False)
+    compactor: Compactor = field(init=False)
     limits: Thresholds = field(init=False)
-    _told: str = ""
     _learnt: LearntWindows = field(default_factory=LearntWindows)
     _ahead: tuple[object, Window, Meter] | None = None
     """What `reading` gives before the first message, and what it was made for."""
@@ -71,6 +66,7 @@ class Conversation:
     """Results of a resumed session whose whole output has to be made a file again."""
 
     def __post_init__(self) -> None:
+        self.compactor = Compactor(self)
         self.use_model(self.model)
 
     # ------------------------------------------------------------------ the model in force
@@ -97,7 +93,7 @@ class Conversation:
         """Take over the limit that the provider named when it was exceeded."""
         if (notice := self._learnt.learn(self.facts, window_tokens)) is not None:
             self.use_model(self.model)
-            self.guard.reset()
+            self.compactor.guard.reset()
             self.emit(notice)
             self.emit_gauge()
 
@@ -212,79 +208,3 @@ class Conversation:
 
     def emit_gauge(self, streamed_bytes: int = 0) -> None:
         self.emit(self.gauge(streamed_bytes))
-
-    # ------------------------------------------------------------------ room
-
-    async def make_room(self) -> None:
-        """Let the pipeline append what it plans, and compact where it says so. A failure warns and changes nothing."""
-        branch, meter = self.recorder.transcript.branch, self.recorder.meter
-        stopped = self.guard.stopped()
-        facts = Facts(self.recorder.now_ms(), self.limits, may_compact=stopped is None)
-        planned = plan(branch, self.recorder.window, meter, facts)
-        if planned.payloads:
-            self.recorder.append(*planned.payloads)
-            self.emit_gauge()
-        if planned.compact:
-            await self.compact("auto")
-        elif stopped is not None and planned.used_tokens >= self.limits.trigger and stopped != self._told:
-            self._told = stopped
-            self.emit(Notice("warning", f"Not compacted: {stopped}.", "/compact tries again; /new starts over."))
-
-    async def compact(self, trigger: Trigger, focus: str = "") -> CompactionFinished:
-        """Compact now. Nothing is appended unless it succeeds; the event says what happened either way."""
-        before = self.recorder.meter.used().tokens
-        self.emit(CompactionStarted(trigger, before))
-        finished = CompactionFinished(None, before, before, "It was cancelled; nothing was changed.")
-        try:
-            finished = self._commit(await compact(self._inputs(trigger, focus), self._ask), trigger, before)
-        finally:
-            self.emit(finished)
-            self.emit_gauge()
-        return finished
-
-    def _inputs(self, trigger: Trigger, focus: str) -> CompactionInputs:
-        recorder = self.recorder
-        request = self.request(self.facts.max_output_tokens)
-        return CompactionInputs(
-            recorder.transcript.branch,
-            recorder.window,
-            recorder.meter,
-            self.limits,
-            self.settings,
-            self.facts,
-            request,
-            trigger,
-            focus,
-        )
-
-    def _commit(self, outcome: Compaction | NotCompacted, trigger: Trigger, before: int) -> CompactionFinished:
-        self.spent(outcome.cost_usd)
-        if isinstance(outcome, NotCompacted):
-            if outcome.failed:
-                self.guard.failed(trigger, outcome.final)
-            text = f"{outcome.reason}. {outcome.remedy}".removesuffix(" ").replace("..", ".")
-            return CompactionFinished(None, before, before, text, outcome.usage, outcome.cost_usd)
-        entry, *_ = self.recorder.append(outcome, self.make_prefix())
-        after = self.recorder.meter.used().tokens
-        self.guard.succeeded(before, after, self.recorder.meter.floor_tokens, trigger)
-        return CompactionFinished(entry.key, before, after, "", outcome.usage, outcome.cost_usd)
-
-    async def _ask(self, request: ModelRequest) -> Reply:
-        """One call for a summary: no tools are run, nothing is appended."""
-        await self.durable()
-        assembler = await stream_with_retry(
-            self.provider,
-            request,
-            policy=self.retry_policy,
-            on_event=lambda event: None,
-            emit_retry=self.emit,
-            on_restart=lambda: None,
-        )
-        blocks = assembler.blocks()
-        return Reply(
-            "".join(block.text for block in blocks if isinstance(block, TextBlock)),
-            any(isinstance(block, ToolCall) for block in blocks),
-            assembler.stop_reason or "unknown",
-            assembler.usage,
-            cost_usd(self.facts, assembler.usage),
-        )

@@ -168,10 +168,10 @@ class Session:
             raise RuntimeError("a turn is running")
         self._loading.start()
         self._begin_again()
-        self._talk.guard.reset()
+        self._talk.compactor.guard.reset()
         used = self._talk.recorder.meter.used().tokens
         cancelled = CompactionFinished(None, used, used, "It was cancelled; nothing was changed.")
-        finished = await self._run(self._talk.compact("manual", focus), cancelled)
+        finished = await self._run(self._talk.compactor.compact("manual", focus), cancelled)
         await self._talk.recorder.durable()
         return finished
 
@@ -227,7 +227,7 @@ class Session:
             raise RuntimeError("The model can be changed when the turn has ended.")
         model = self._choose_model(name, self._talk.effort)
         self._talk.use_model(model)
-        self._talk.guard.reset()
+        self._talk.compactor.guard.reset()
         facts = model.facts
         self._append_setting(Setting(facts.provider, facts.id, facts.family, facts.api, model.effort))
 

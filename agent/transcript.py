@@ -128,11 +128,19 @@ class Reminder(Struct, frozen=True, tag="reminder"):
     """The compaction that re-attached it: it stands in that compaction's message and counts while that counts."""
 
 
+class PinnedText(Struct, frozen=True):
+    """What a pin keeps, as it stands behind a compaction's text."""
+
+    pin: int
+    """Key of the pin; once that is undone, the text stands there no more."""
+    text: str
+
+
 class Compaction(Struct, frozen=True, tag="compaction"):
-    """Replaces everything before `first_kept` by one user message."""
+    """Replaces everything before `first_kept`, or from `first_replaced` on, by one user message."""
 
     text: str
-    """The whole text of that message: record and summary."""
+    """Record and summary: the message without what is pinned and re-attached."""
     summary: str
     """The summary alone, so that the next compaction can update it."""
     first_kept: int
@@ -143,6 +151,10 @@ class Compaction(Struct, frozen=True, tag="compaction"):
     usage: Usage = Usage()
     cost_usd: float | None = None
     focus: str = ""
+    first_replaced: int = 0
+    """Not 0: what stands before this entry stays as it is, and everything from it up to this compaction is replaced."""
+    pinned: tuple[PinnedText, ...] = ()
+    """In the order of the pins."""
 
 
 class ClearedItem(Struct, frozen=True):
@@ -159,12 +171,22 @@ class Clearing(Struct, frozen=True, tag="clearing"):
 
 
 class Pin(Struct, frozen=True, tag="pin"):
+    """Entries, or a text as it was, that stand word for word behind every later compaction's summary.
+
+    A text goes with the next message at once; entries stand in the window until a compaction replaces them.
+    """
+
     keys: tuple[int, ...] = ()
     path: str = ""
+    """Of the file that the text was taken from; empty: the user's own text."""
     text: str = ""
+    lines: tuple[int, int] | None = None
+    """First and last line of the text in its file, 1-based, both included; None: the whole file."""
 
 
 class Drop(Struct, frozen=True, tag="drop"):
+    """These entries stand in the window no more: a reply with its results, a result with its call."""
+
     keys: tuple[int, ...] = ()
 
 

@@ -52,7 +52,7 @@ class Turn:
     async def prepare(self) -> ModelRequest:
         talk = self._talk
         await talk.restore_spills()
-        await talk.make_room()
+        await talk.compactor.make_room()
         used = talk.recorder.meter.used().tokens
         if used >= talk.limits.blocking:
             raise ContextFullError(talk.full_text())
@@ -79,7 +79,7 @@ class Turn:
             if isinstance(error, ContextOverflowError):
                 talk.learn_window(error.window_tokens)
             raise
-        talk.guard.answered()
+        talk.compactor.guard.answered()
         return self._append_reply(assembler, interrupted=False)
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> None:
@@ -96,9 +96,9 @@ class Turn:
         self._most_reply_tokens = self._talk.facts.max_output_tokens
 
     async def compact_overflow(self) -> bool:
-        if not self._talk.guard.may_handle_overflow():
+        if not self._talk.compactor.guard.may_handle_overflow():
             return False
-        return (await self._talk.compact("overflow")).key is not None
+        return (await self._talk.compactor.compact("overflow")).key is not None
 
     def deliver_steering(self) -> bool:
         return self._talk.deliver_queue()

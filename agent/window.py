@@ -6,7 +6,9 @@ which is when the old request stops being a prefix of the new one. There are no 
 
 Decisions: a call without a result gets its answer when the next user or assistant entry closes the step (`MISSING_RESULT`);
 a result that comes later than that, or without a call, is left out. A reminder joins the newest message that was not sent
-yet, where "sent" means that an assistant entry follows, an empty interrupted one included; else it waits.
+yet, where "sent" means that an assistant entry follows, an empty interrupted one included; else it waits. So does a pin
+with a text of its own. What is pinned stands in a compaction's message as that compaction recorded it, until the pin is
+undone. A dropped result takes its call along, and a dropped reply its results.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from agent.transcript import (
     Compaction,
     Drop,
     Entry,
+    Pin,
     Prefix,
     Reminder,
     Result,
@@ -26,7 +29,7 @@ from agent.transcript import (
     User,
     undone_keys,
 )
-from agent.window_blocks import assistant_blocks, render_reminder, user_blocks, visible
+from agent.window_blocks import assistant_blocks, render_rider, user_blocks, visible
 from providers.types import (
     AssistantMessage,
     Effort,
@@ -48,7 +51,8 @@ class Window:
         self.prefix = Prefix((), ())
         self.messages: list[Message] = []
         self.keys: list[tuple[int, ...]] = []
-        """For each message the entries it was made of: the message's own first, then its reminders'."""
+        """For each message the entries it was made of: the message's own first, then one for each block that rides on it
+        (reminders, pins)."""
         self.generation = 0
         """Key of the last entry that broke the prefix; 0 if none did."""
         self.stable = 0
@@ -56,7 +60,9 @@ class Window:
         self.sent = 0
         """How many leading messages the newest request of this generation had that was answered or broke off."""
         self.compaction: Entry | None = None
-        """The compaction whose message stands first, if any."""
+        """The compaction whose message stands first, if any; one with `first_replaced` stands elsewhere."""
+        self.pins: frozenset[int] = frozenset()
+        """Keys of the pins that count."""
         self.provider = ""
         self.model = ""
         self.family = ""
@@ -65,9 +71,11 @@ class Window:
         self.mode = ""
         self._open: dict[str, int] = {}  # id of each unanswered call of the last assistant message → its place in it
         self._answered: list[int] = []  # places of the calls answered so far, as they stand in `messages`
-        self._waiting: list[Entry] = []  # reminders without a host
+        self._waiting: list[Entry] = []  # reminders and texts of pins without a host
         self._cleared: dict[tuple[int, int | None], str] = {}
         self._dropped: frozenset[int] = frozenset()
+        self._dropped_calls: dict[int, set[str]] = {}  # key of a reply → ids of its calls whose results are dropped
+        self._ranges: frozenset[int] = frozenset()  # compactions that count and replace from a middle on
         self._reminders_of: dict[int, list[Entry]] = {}
         self._rebuild(branch)
 
@@ -95,6 +103,8 @@ class Window:
         if self._breaks(entry):
             self._rebuild(branch)
             return True
+        if isinstance(entry.payload, Pin):
+            self.pins |= {entry.key}
         self._fold(entry)
         return False
 
@@ -141,6 +151,8 @@ class Window:
         compaction: Entry | None = None
         cleared: dict[tuple[int, int | None], str] = {}
         dropped: set[int] = set()
+        pins: set[int] = set()
+        ranges: set[int] = set()
         self._reminders_of = {}
         for entry in branch:
             payload = entry.payload
@@ -148,13 +160,19 @@ class Window:
                 self._reminders_of.setdefault(payload.of, []).append(entry)
             elif entry.key in undone:
                 continue
+            elif isinstance(payload, Compaction) and payload.first_replaced:
+                ranges.add(entry.key)
             elif isinstance(payload, Compaction):
                 compaction = entry
+            elif isinstance(payload, Pin):
+                pins.add(entry.key)
             elif isinstance(payload, Clearing):
                 cleared.update({(item.key, item.block): item.text for item in payload.items})
             elif isinstance(payload, Drop):
                 dropped.update(payload.keys)
         self._cleared, self._dropped = cleared, frozenset(dropped)
+        self.pins, self._ranges = frozenset(pins), frozenset(ranges)
+        self._dropped_calls = _calls_of(branch, self._dropped) if dropped else {}
         return compaction
 
     def _clear_messages(self) -> None:
@@ -170,10 +188,27 @@ class Window:
             if replaced.key < entry.payload.first_kept and not isinstance(replaced.payload, Setting | Prefix):
                 self._fold(replaced)
         self._clear_messages()
-        reattached = [r for r in self._reminders_of.get(entry.key, []) if r.key not in self._dropped]
-        blocks = (TextBlock(entry.payload.text), *(render_reminder(r) for r in reattached))
-        self._push(UserMessage(blocks), (entry.key, *(r.key for r in reattached)))
+        self._push_compaction(entry.key, entry.payload)
         return entry.payload.first_kept
+
+    def _push_compaction(self, key: int, payload: Compaction) -> None:
+        reattached = [r for r in self._reminders_of.get(key, []) if r.key not in self._dropped]
+        pinned = [item for item in payload.pinned if item.pin in self.pins]
+        riders = (*(TextBlock(item.text) for item in pinned), *(render_rider(r) for r in reattached))
+        keys = (key, *(item.pin for item in pinned), *(r.key for r in reattached))
+        self._push(UserMessage((TextBlock(payload.text), *riders)), keys)
+
+    def _replace_range(self, key: int, payload: Compaction) -> None:
+        """Put a compaction's message in the place of everything from its `first_replaced` on."""
+        end = len(self.keys)
+        base = None if self.compaction is None else self.compaction.key
+        while end and (not self.keys[end - 1] or payload.first_replaced <= self.keys[end - 1][0] != base):
+            end -= 1
+        del self.messages[end:], self.keys[end:]
+        self.stable, self.sent = min(self.stable, end), 0
+        self._open, self._answered = {}, []
+        self._waiting = [entry for entry in self._waiting if entry.key < payload.first_replaced]
+        self._push_compaction(key, payload)
 
     def _fold(self, entry: Entry) -> None:
         payload = entry.payload
@@ -195,6 +230,11 @@ class Window:
             case Reminder(of=None):
                 self._waiting.append(entry)
                 self._attach_waiting()
+            case Pin(keys=()) if entry.key in self.pins:
+                self._waiting.append(entry)
+                self._attach_waiting()
+            case Compaction() if entry.key in self._ranges:
+                self._replace_range(entry.key, payload)
             case _:
                 pass
 
@@ -212,7 +252,8 @@ class Window:
     def _fold_assistant(self, key: int, payload: Assistant) -> None:
         same = payload.api == self.api and payload.family == self.family
         self.sent = len(self.messages) if key > self.generation else 0
-        if blocks := assistant_blocks(key, payload.blocks, self._cleared, keep_reasoning=same):
+        dropped = self._dropped_calls.get(key, ())
+        if blocks := assistant_blocks(key, payload.blocks, self._cleared, dropped, keep_reasoning=same):
             self._push(AssistantMessage(blocks), (key,))
             calls = [b for b in blocks if isinstance(b, ToolCall)]
             self._open = {call.id: place for place, call in enumerate(calls)}
@@ -255,7 +296,7 @@ class Window:
         host = self.messages[-1]
         if isinstance(host, AssistantMessage):
             return
-        added = tuple(render_reminder(entry) for entry in self._waiting)
+        added = tuple(render_rider(entry) for entry in self._waiting)
         blocks = (*host.blocks, *added)
         if isinstance(host, UserMessage):
             self.messages[-1] = UserMessage(blocks)
@@ -263,6 +304,18 @@ class Window:
             self.messages[-1] = ToolResultMessage(host.call_id, blocks, host.is_error)
         self.keys[-1] = (*self.keys[-1], *(entry.key for entry in self._waiting))
         self._waiting = []
+
+
+def _calls_of(branch: Sequence[Entry], dropped: frozenset[int]) -> dict[int, set[str]]:
+    """The calls that go with dropped results, by the reply they stand in."""
+    calls: dict[int, set[str]] = {}
+    reply = 0
+    for entry in branch:
+        if isinstance(entry.payload, Assistant):
+            reply = entry.key
+        elif isinstance(entry.payload, Result) and entry.key in dropped:
+            calls.setdefault(reply, set()).add(entry.payload.call_id)
+    return calls
 
 
 def window(branch: Sequence[Entry]) -> Window:

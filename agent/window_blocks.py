@@ -3,10 +3,12 @@
 The window decides where a message stands; here is what stands in it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from xml.sax.saxutils import quoteattr
 
-from agent.transcript import AttachmentBlock, Entry, Reminder, ShellBlock, User
+from msgspec.structs import replace
+
+from agent.transcript import AttachmentBlock, Entry, Pin, Reminder, ShellBlock, User
 from providers.types import AssistantBlock, ImageBlock, OpaqueBlock, TextBlock, ThinkingBlock, ToolCall, UserBlock
 
 Cleared = Mapping[tuple[int, int | None], str]
@@ -35,11 +37,16 @@ def user_blocks(key: int, payload: User, cleared: Cleared) -> tuple[UserBlock, .
 
 
 def assistant_blocks(
-    key: int, blocks: Sequence[AssistantBlock], cleared: Cleared, keep_reasoning: bool
+    key: int, blocks: Sequence[AssistantBlock], cleared: Cleared, dropped: Collection[str], keep_reasoning: bool
 ) -> tuple[AssistantBlock, ...]:
-    """What of a reply is sent back; empty if nothing is left. Only its texts can be cleared."""
+    """What of a reply is sent back; empty if nothing is left. Only its texts can be cleared; `dropped` are ids of calls
+    whose results were dropped."""
     shortened = [_shortened(cleared.get((key, index)), block) for index, block in enumerate(blocks)]
-    return sendable_blocks(shortened, keep_reasoning)
+    left = [
+        replace(block, finished=False) if isinstance(block, ToolCall) and block.id in dropped else block
+        for block in shortened
+    ]
+    return sendable_blocks(left, keep_reasoning)
 
 
 def _shortened(text: str | None, block: AssistantBlock) -> AssistantBlock:
@@ -83,7 +90,12 @@ def visible(blocks: Sequence[TextBlock | ImageBlock]) -> tuple[UserBlock, ...]:
     return tuple(b for b in blocks if not (isinstance(b, TextBlock) and not b.text.strip()))
 
 
-def render_reminder(entry: Entry) -> TextBlock:
-    reminder = entry.payload
-    assert isinstance(reminder, Reminder)
-    return TextBlock(f"<reminder kind={quoteattr(reminder.kind)}>\n{reminder.text}\n</reminder>")
+def render_rider(entry: Entry) -> TextBlock:
+    """What rides on another entry's message: a reminder, or the text of a pin."""
+    payload = entry.payload
+    if isinstance(payload, Pin):
+        path = f" path={quoteattr(payload.path)}" if payload.path else ""
+        lines = f' lines="{payload.lines[0]}-{payload.lines[1]}"' if payload.lines else ""
+        return TextBlock(f"<pinned{path}{lines}>\n{payload.text}\n</pinned>")
+    assert isinstance(payload, Reminder)
+    return TextBlock(f"<reminder kind={quoteattr(payload.kind)}>\n{payload.text}\n</reminder>")

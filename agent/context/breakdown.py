@@ -13,7 +13,7 @@ from agent.window import Window
 from providers.types import AssistantMessage, Message, ToolCall, ToolResultMessage
 
 PartKind = Literal[
-    "system", "tools", "instructions", "summary", "user", "assistant", "thinking", "tool_results", "reminders"
+    "system", "tools", "instructions", "summary", "pins", "user", "assistant", "thinking", "tool_results", "reminders"
 ]
 _Share = tuple[PartKind, str, int, tuple[int, ...]]
 
@@ -85,7 +85,12 @@ def _message_shares(window: Window, meter: Meter) -> Iterator[_Share]:
         if thinking:
             yield "thinking", "", sum(size for block, size in sizes if is_reasoning(block)), keys[:1]
         for key, block in zip(keys[1:], message.blocks[len(own) :], strict=True):
-            yield "reminders", "", tokens.block_tokens(meter.counter, block, image), (key,)
+            yield (
+                "pins" if key in window.pins else "reminders",
+                "",
+                tokens.block_tokens(meter.counter, block, image),
+                (key,),
+            )
 
 
 def _kind(window: Window, index: int, message: Message, tools: dict[str, str]) -> tuple[PartKind, str]:

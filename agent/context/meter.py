@@ -16,7 +16,7 @@ from agent.context import tokens
 from agent.context.calibration import Calibration, ModelName, past_steps
 from agent.context.reports import changed_keys, first_sent, place_behind, sent_output
 from agent.context.tokens import Counter
-from agent.transcript import Assistant, Compaction, Entry, Prefix, Reminder
+from agent.transcript import Assistant, Compaction, Entry, Pin, Prefix, Reminder
 from agent.window import Window
 from providers.types import AssistantBlock, Message, UserBlock
 
@@ -208,9 +208,8 @@ class Meter:
         del self._seen[len(messages) :], self._estimates[len(messages) :]
 
     def _measure(self, message: Message, keys: tuple[int, ...], keep: bool = True) -> int:
-        """Uncalibrated tokens of a message: its own entry's blocks, then one block for each reminder."""
-        reminders = max(0, len(keys) - 1)
-        own = message.blocks[: len(message.blocks) - reminders]
+        """Uncalibrated tokens of a message: its own entry's blocks, then one block for each entry that rides on it."""
+        own = message.blocks[: len(message.blocks) - max(0, len(keys) - 1)]
         total = tokens.message_overhead(message) + self._part(keys[0] if keys else None, own, keep)
         for key, block in zip(keys[1:], message.blocks[len(own) :], strict=True):
             total += self._part(key, (block,), keep)
@@ -279,5 +278,5 @@ class Meter:
             self._new.append(entry.key)
             if not self.counter.ready:
                 self._unsure.add(entry.key)
-        overhead = 0 if isinstance(entry.payload, Reminder) else tokens.message_overhead(message)
+        overhead = 0 if isinstance(entry.payload, Reminder | Pin) else tokens.message_overhead(message)
         return self._counts[entry.key] + overhead

@@ -9,6 +9,7 @@ from agent.transcript import (
     Drop,
     Entry,
     Payload,
+    Pin,
     Prefix,
     Reminder,
     Result,
@@ -18,13 +19,12 @@ from agent.transcript import (
     User,
 )
 from agent.window import Window
-from agent.window_blocks import sendable_blocks
+from agent.window_blocks import render_rider, sendable_blocks
 from providers.types import (
     AssistantBlock,
     AssistantMessage,
     Message,
     OpaqueBlock,
-    TextBlock,
     ThinkingBlock,
     ToolResultMessage,
     UserBlock,
@@ -63,7 +63,7 @@ def is_reasoning(block: UserBlock | AssistantBlock) -> bool:
 
 
 def first_sent(entry: Entry) -> Message | None:
-    """The message that an entry alone makes, or for a reminder the block it adds to one."""
+    """The message that an entry alone makes, or for what rides on another's message the block it adds to that."""
     match entry.payload:
         case Assistant(blocks=blocks):
             sent = sendable_blocks(blocks, keep_reasoning=True)
@@ -72,8 +72,8 @@ def first_sent(entry: Entry) -> Message | None:
             return ToolResultMessage(call_id, result_blocks)
         case User():
             return next(iter(Window([entry]).messages), None)
-        case Reminder(kind=kind, text=text):
-            return UserMessage((TextBlock(f'<reminder kind="{kind}">\n{text}\n</reminder>'),))
+        case Reminder() | Pin(keys=()):
+            return UserMessage((render_rider(entry),))
     return None
 
 

@@ -7,7 +7,10 @@ from agent.transcript import (
     ClearedItem,
     Clearing,
     Compaction,
+    Drop,
     Payload,
+    Pin,
+    PinnedText,
     Prefix,
     Reminder,
     Result,
@@ -54,7 +57,8 @@ def step(transcript: Transcript) -> st.SearchStrategy[Payload]:
     """A payload that may follow what is there."""
     keys = [entry.key for entry in transcript.branch]
     some_key = st.sampled_from(keys) if keys else st.just(1)
-    edits = [e.key for e in transcript.branch if isinstance(e.payload, Compaction | Clearing | Undo)]
+    edits = [e.key for e in transcript.branch if isinstance(e.payload, Compaction | Clearing | Drop | Pin | Undo)]
+    pins = [e.key for e in transcript.branch if isinstance(e.payload, Pin)]
     options: list[st.SearchStrategy[Payload]] = [
         st.builds(User, st.lists(st.builds(TextBlock, TEXTS), min_size=1, max_size=2).map(tuple)),
         assistants(),
@@ -66,7 +70,16 @@ def step(transcript: Transcript) -> st.SearchStrategy[Payload]:
         st.builds(
             Prefix, st.builds(PromptSection, st.just("s"), TEXTS, st.booleans()).map(lambda s: (s,)), st.just(())
         ),
-        some_key.map(lambda key: Compaction("summary", "s", key, "manual", 10, 5)),
+        some_key.map(
+            lambda key: Compaction(
+                "summary", "s", key, "manual", 10, 5, pinned=tuple(PinnedText(pin, f"pin {pin}") for pin in pins)
+            )
+        ),
+        some_key.map(
+            lambda key: Compaction("rest", "r", keys[-1] + 1 if keys else 1, "manual", 10, 5, first_replaced=key)
+        ),
+        some_key.map(lambda key: Drop((key,))),
+        st.one_of(some_key.map(lambda key: Pin((key,))), st.builds(Pin, st.just(()), st.just("a.py"), TEXTS)),
         some_key.map(lambda key: Clearing((ClearedItem(key, "[cleared]"),), "clear")),
     ]
     if edits:

@@ -7,7 +7,10 @@ from agent.transcript import (
     ClearedItem,
     Clearing,
     Compaction,
+    Drop,
     Payload,
+    Pin,
+    PinnedText,
     Prefix,
     Reminder,
     Result,
@@ -263,3 +266,88 @@ def test_what_was_sent_last_is_known_from_the_entries_alone() -> None:
         folded(*start, call, result("c1", "r"), Setting(model="other", family="other"))[1].sent,
     ]
     assert sent == [0, 1, 1, 3, 1, 0]
+
+
+def test_a_dropped_result_takes_its_call_along_and_a_dropped_reply_its_results() -> None:
+    calls = assistant(
+        TextBlock("look"),
+        ToolCall("a", "read", "{}"),
+        OpaqueBlock("responses", "m", {"type": "reasoning"}),
+        ToolCall("b", "read", "{}"),
+    )
+    payloads = (SETTING, user("go"), calls, result("a", "one"), result("b", "two"), assistant(TextBlock("done")))
+    transcript, live = folded(*payloads, Drop((5,)))
+    assert [m.blocks for m in live.messages] == [
+        (TextBlock("go"),),
+        (TextBlock("look"), ToolCall("a", "read", "{}")),
+        (TextBlock("one"),),
+        (TextBlock("done"),),
+    ]
+    live.apply(transcript.branch, transcript.append(Drop((3,)), 0))
+    assert [m.blocks for m in live.messages] == [(TextBlock("go"),), (TextBlock("done"),)]
+    live.apply(transcript.branch, transcript.append(Undo((7, 8)), 0))
+    assert flat(live.messages) == flat(folded(*payloads)[1].messages)
+
+
+def test_what_is_pinned_stands_behind_the_summary_in_order_until_it_is_undone() -> None:
+    first, second = PinnedText(3, "pinned one"), PinnedText(4, "pinned two")
+    compaction = Compaction("old work", "s", 6, "manual", 9, 3, pinned=(first, second))
+    transcript, live = folded(
+        SETTING,
+        user("the words"),
+        Pin((2,)),
+        Pin(path="a.py", text="x = 1", lines=(3, 3)),
+        assistant(TextBlock("ok")),
+        user("on"),
+        compaction,
+    )
+    assert [m.blocks for m in live.messages] == [
+        (TextBlock("old work"), TextBlock("pinned one"), TextBlock("pinned two")),
+        (TextBlock("on"),),
+    ]
+    assert live.keys == [(7, 3, 4), (6,)]
+    live.apply(transcript.branch, transcript.append(Undo((3,)), 0))
+    assert live.messages[0].blocks == (TextBlock("old work"), TextBlock("pinned two"))
+
+
+def test_the_text_of_a_pin_goes_with_the_next_message_once() -> None:
+    _, live = folded(
+        SETTING, user("go"), assistant(TextBlock("ok")), Pin(text="keep this"), user("on"), assistant(), user("x")
+    )
+    assert [m.blocks for m in live.messages] == [
+        (TextBlock("go"),),
+        (TextBlock("ok"),),
+        (TextBlock("on"), TextBlock("<pinned>\nkeep this\n</pinned>")),
+        (TextBlock("x"),),
+    ]
+
+
+def test_a_compaction_from_a_message_on_leaves_what_stands_before_it() -> None:
+    payloads = (
+        SETTING,
+        user("first"),
+        assistant(TextBlock("ok")),
+        user("then"),
+        assistant(ToolCall("a", "read", "{}")),
+        result("a", "r"),
+    )
+    rest = Compaction("the rest", "r", 7, "manual", 9, 3, first_replaced=4)
+    transcript, live = folded(*payloads, rest, user("on"), assistant(TextBlock("yes")))
+    texts = [m.blocks for m in live.messages]
+    assert texts == [
+        (TextBlock("first"),),
+        (TextBlock("ok"),),
+        (TextBlock("the rest"),),
+        (TextBlock("on"),),
+        (TextBlock("yes"),),
+    ]
+    assert live.compaction is None
+    # A later compaction of everything can keep the message of this one, or replace it.
+    live.apply(transcript.branch, transcript.append(Compaction("all", "a", 7, "manual", 9, 3), 0))
+    assert [m.blocks for m in live.messages] == [(TextBlock("all"),), *texts[2:]]
+    live.apply(transcript.branch, transcript.append(Compaction("all", "a", 8, "manual", 9, 3), 0))
+    assert [m.blocks for m in live.messages] == [(TextBlock("all"),), *texts[3:]]
+    live.apply(transcript.branch, transcript.append(Undo((10, 11)), 0))
+    assert [m.blocks for m in live.messages] == texts
+    live.apply(transcript.branch, transcript.append(Undo((7,)), 0))
+    assert flat(live.messages)[:6] == flat(folded(*payloads)[1].messages)
