@@ -59,7 +59,7 @@ class _Prepared:
 
     @property
     def side_by_side(self) -> bool:
-        return self.access is None or self.access.kind == "read"
+        return self.access is None or self.access.kind in ("read", "record")
 
 
 class CallRunner:
@@ -191,7 +191,7 @@ class CallRunner:
 
 
 def _reads(tool: Tool) -> bool:
-    return tool.name in ("read", "glob", "grep")
+    return tool.name in ("read", "glob", "grep", "recall")
 
 
 def _interrupted(item: _Prepared) -> ToolOutput:

@@ -12,13 +12,33 @@ CONFIG_PATH = "config"
 """The `path` of text that stands in config.toml."""
 
 
+class Include(Struct, frozen=True):
+    """One `@path` in an instruction file, and what became of it."""
+
+    written: str
+    """As it stands in the file."""
+    line: int
+    """In the file as it is on disk, 1-based."""
+    path: str = ""
+    """Absolute; empty where it names no path."""
+    status: Literal["followed", "refused", "asks"] = "followed"
+    """`asks`: it leaves the workspace and the user has not decided yet."""
+    reason: str = ""
+    """Why it was refused, in words that say what to do."""
+    sha256: str = ""
+    """Of the included file's bytes."""
+    chars: int = 0
+    includes: tuple["Include", ...] = ()
+
+
 class InstructionItem(Struct, frozen=True):
     path: str
     """Absolute, or "config"."""
     layer: ItemLayer
     reason: str
     """Why it was looked at, for instance "in the project"."""
-    status: Literal["loaded", "skipped"] = "loaded"
+    status: Literal["loaded", "skipped", "conditional"] = "loaded"
+    """`conditional`: its text is sent when a tool first touches a path that the condition names."""
     skipped_because: str = ""
     is_trouble: bool = False
     """Skipped for a reason that its author will not expect."""
@@ -34,6 +54,15 @@ class InstructionItem(Struct, frozen=True):
     """Characters removed because they cannot be seen, by kind."""
     duplicates: tuple[str, ...] = ()
     """Other files found with the same content."""
+    includes: tuple[Include, ...] = ()
+    """In the order of their lines; what was followed stands in `text`."""
+    line: int = 1
+    """Where the text begins in its file: one file may hold several sections, each with a condition of its own."""
+    condition: str = ""
+    """As it is written, for people; empty: it always holds."""
+    patterns: tuple[str, ...] = ()
+    """Of the condition: gitignore patterns relative to `base`."""
+    base: str = ""
 
     @property
     def is_loaded(self) -> bool:

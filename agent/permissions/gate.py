@@ -217,6 +217,8 @@ class Gate:
         return used
 
     def _by_mode(self, access: Access) -> Decision:
+        if access.kind == "record":
+            return Decision("allow")
         if self.mode == "plan" and access.kind != "read":
             return Decision("refuse", f"Plan mode {'edits nothing' if access.kind == 'edit' else 'runs no commands'}.")
         if access.kind == "command":

@@ -118,6 +118,17 @@ def newest(folder: Path, project: Path) -> Path | None:
     return None
 
 
+def of_project(folder: Path, project: Path, without: str) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    """Id and entries of the project's sessions, the last written first, read one by one; those that cannot be read and
+    the one with the id `without` are passed over."""
+    for path in sorted(_files(folder), key=_changed, reverse=True):
+        if path.stem == without:
+            continue
+        with contextlib.suppress(SchemaError), _reading(path) as connection:
+            if _meta(connection, path).project == path_text(project):
+                yield path.stem, tuple(_entries(connection)[0])
+
+
 def listing(folder: Path) -> tuple[list[SessionInfo], list[str]]:
     """All sessions, the last written first, and a line for each file that could not be read."""
     infos: list[SessionInfo] = []

@@ -19,8 +19,10 @@ from providers.types import ImageBlock, ToolSpec
 if TYPE_CHECKING:
     from agent.permissions.workspace import Workspace
     from agent.processes import Spawner
+    from agent.recall import Recall
 
-AccessKind = Literal["read", "edit", "command"]
+AccessKind = Literal["read", "edit", "command", "record"]
+"""`record`: it looks at what the session holds, and at no file."""
 
 
 class ToolError(Exception):
@@ -73,6 +75,8 @@ class ToolContext:
         spawner: "Spawner",
         known_files: Mapping[str, FileFact],
         progress: Callable[[str], None],
+        recall: "Recall | None" = None,
+        shows_whole: Callable[[str, str], int | None] = lambda path, sha256: None,
     ) -> None:
         self.call_id = call_id
         self.workspace = workspace
@@ -81,6 +85,10 @@ class ToolContext:
         """The newest fact of each file on this branch, by real path: the read state."""
         self.progress = progress
         """Takes a further piece of live output; cheap, may be called often."""
+        self.recall = recall
+        """Finds what was said and done before; None where nothing can be searched."""
+        self.shows_whole = shows_whole
+        """(real path, sha256) → key of the entry whose whole copy of that content stands in the window now, or None."""
 
 
 class Tool(Protocol):

