@@ -34,6 +34,8 @@ class ImageBlock(Struct, frozen=True, tag="image"):
     sha256: str
     width: int = 0
     height: int = 0
+    size_bytes: int = 0
+    """Of its bytes before base64; 0: unknown."""
 
 
 class ThinkingBlock(Struct, frozen=True, tag="thinking"):
