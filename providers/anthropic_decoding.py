@@ -62,6 +62,10 @@ class AnthropicDecoder:
         self._joiner = SurrogateJoiner()
         self._out: list[StreamEvent] = []
 
+    def end(self) -> list[StreamEvent]:
+        """Nothing: the API says itself when a reply is complete."""
+        return []
+
     def feed(self, events: list[SseEvent]) -> list[StreamEvent]:
         """See `EventDecoder.feed`."""
         self._out = []

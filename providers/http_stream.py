@@ -34,6 +34,10 @@ class EventDecoder(Protocol):
         """
         ...
 
+    def end(self) -> list[StreamEvent]:
+        """What is left when the response is over; it may be that which makes the reply complete."""
+        ...
+
 
 async def read_stream(response: "httpx2.Response", decoder: EventDecoder) -> AsyncGenerator[StreamEvent, None]:
     """The events as they come. Closing it closes nothing but its own reading.
@@ -54,6 +58,8 @@ async def read_stream(response: "httpx2.Response", decoder: EventDecoder) -> Asy
     if rest := sse.flush():
         for event in decoder.feed(rest):
             yield event
+    for event in decoder.end():
+        yield event
     if decoder.finished:
         return
     told = decoder.failure

@@ -4,29 +4,20 @@ import importlib
 from collections.abc import Callable
 
 from providers.base import Provider
-from providers.errors import BadRequestError
 from providers.types import ProviderConfig
 
 _ADAPTERS = {
     "anthropic": ("providers.anthropic_messages", "AnthropicMessages"),
     "responses": ("providers.openai_responses", "OpenAIResponses"),
+    "chat": ("providers.openai_chat", "OpenAIChat"),
 }
 
 
 def create(config: ProviderConfig, *, counter: Callable[[str], int] | None = None) -> Provider:
-    """The provider for a configuration; cheap, nothing is connected. `counter` counts tokens for the scripted one.
-
-    Raises:
-        BadRequestError: no adapter speaks that wire API.
-    """
+    """The provider for a configuration; cheap, nothing is connected. `counter` counts tokens for the scripted one."""
     if config.api == "scripted":
         scripted: Provider = importlib.import_module("providers.demo_script").demo_provider(config, counter)
         return scripted
-    if config.api not in _ADAPTERS:
-        raise BadRequestError(
-            f'The provider {config.name} has api = "{config.api}", which this version of claw does not speak yet.',
-            remedy=f"Set api in [providers.{config.name}] to one of: {', '.join(map(repr, _ADAPTERS))}.",
-        )
     module, name = _ADAPTERS[config.api]
     adapter: Provider = getattr(importlib.import_module(module), name)(config)
     return adapter

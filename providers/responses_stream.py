@@ -77,6 +77,10 @@ class ResponsesReader:
         self._refusal: list[str] = []
         self._joiner = SurrogateJoiner()
 
+    def end(self) -> list[StreamEvent]:
+        """Nothing: the API says itself when a reply is complete."""
+        return []
+
     def feed(self, events: list[SseEvent]) -> list[StreamEvent]:
         """See `EventDecoder.feed`."""
         found: list[StreamEvent] = []

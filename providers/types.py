@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from providers.chat_quirks import ChatQuirks
+
 Effort = Literal["off", "low", "medium", "high"]
 WireApi = Literal["anthropic", "responses", "chat", "scripted"]
 StopReason = Literal[
@@ -246,6 +248,8 @@ class ProviderConfig(Struct, frozen=True):
     connect_timeout_s: float = 10.0
     cache_marks: bool = True
     """Whether Anthropic cache breakpoints are sent; some compatible servers refuse them."""
+    quirks: ChatQuirks = ChatQuirks()
+    """Of a server that speaks the Chat Completions API."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """What `repr` shows: of the headers their names alone, since their values may be secrets."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
-from tests.fakes.wires import AnthropicSide, ResponsesSide, Wire
+from tests.fakes.wires import AnthropicSide, ChatSide, ResponsesSide, Wire
 
 
 @pytest.fixture
@@ -18,8 +18,14 @@ def model_server() -> Iterator[ModelServer]:
 
 @pytest.fixture(params=["anthropic", "responses"])
 def wire(request: pytest.FixtureRequest, model_server: ModelServer) -> Wire:
-    """A test that asks for it runs over both APIs."""
+    """A test that asks for it runs over both vendors' APIs."""
     return AnthropicSide(model_server) if request.param == "anthropic" else ResponsesSide(model_server)
+
+
+@pytest.fixture
+def chat_desk(model_server: ModelServer, project: Path, tmp_path: Path) -> Desk:
+    """A server that speaks the API of most compatible servers."""
+    return Desk(ChatSide(model_server), project, tmp_path / "home")
 
 
 @pytest.fixture

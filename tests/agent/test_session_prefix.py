@@ -54,7 +54,7 @@ async def test_each_request_begins_with_the_one_before_whatever_changes_around_i
     assert len(desk.payloads(Prefix)) == 1
     assert [setting.mode for setting in desk.payloads(Setting)] == ["auto", "plan", "ask"]
     told = [(reminder.kind, reminder.text) for reminder in desk.payloads(Reminder)]
-    assert [kind for kind, _ in told] == ["date", "git_branch", "date", "git_branch", "instructions"]
+    assert [kind for kind, _ in told] == ["date", "git_branch", "date", "git_branch", "instructions", "mode", "mode"]
     assert "2026-12-01" in told[2][1] and "other" in told[3][1] and "Use blanks." in told[4][1]
     # Told once, behind the message that went out with it.
     texts = wire.texts(desk.bodies()[-1])
@@ -166,3 +166,36 @@ async def test_breakpoints_stand_behind_static_and_whole_prefix_and_the_last_two
         expected = [last] if number == 0 else [ends[-1], last]
         assert messages == expected, number
         ends.append(last)
+
+
+async def test_a_hundred_steps_with_all_that_changes_around_them_keep_the_prefix(desk: Desk) -> None:
+    wire, turns, steps = desk.wire, 10, 10
+    make_project(desk.project, {"AGENTS.md": "Use tabs.", "a.txt": "0\n", ".gitignore": "x"})
+    git(desk.project, "init", "-q", "-b", "main")
+    async with desk.open() as talk:
+        for turn in range(turns):
+            folder = desk.project / f"part{turn}"
+            make_project(folder, {"AGENTS.md": f"Rules of part {turn}.", "b.txt": "b\n"})
+            old, new = str(turn), str(turn + 1)
+            wire.reply(tools=[("edit", {"path": "a.txt", "edits": [{"old": old, "new": new}]})])
+            wire.reply(thinking="so", tools=[("read", {"path": f"part{turn}/b.txt"}), ("grep", {"pattern": "b"})])
+            wire.reply(tools=[("write", {"path": f"part{turn}/c.txt", "content": "c"})])
+            wire.reply(tools=[("bash", {"command": f"echo {turn}; exit {turn % 2}"})])
+            wire.reply(tools=[("recall", {"query": "rules"}), ("read", {"path": "a.txt"})])
+            for step in range(steps - 6):
+                wire.reply(tools=[("glob", {"pattern": f"*{step}*"})])
+            wire.reply("Done.")
+            await talk.session.prompt(f"part {turn}, please")
+            # Between two turns: a commit on another branch, a new day, files and instructions changed from outside.
+            git(desk.project, "checkout", "-q", "-b", f"branch-{turn}")
+            git(desk.project, "add", "-A")
+            git(desk.project, "commit", "-q", "-m", f"part {turn}")
+            desk.clock = lambda day=turn + 1: datetime(2026, 12, day, 12, 0)  # type: ignore[misc]  # a default binds it
+            (folder / "b.txt").write_text(f"changed from outside {turn}\n")
+            (desk.project / "AGENTS.md").write_text(f"Use {turn} blanks.")
+    assert len(desk.bodies()) == turns * steps
+    check_prefixes(desk)
+    assert len(desk.payloads(Prefix)) == 1
+    told = [reminder for reminder in desk.payloads(Reminder) if reminder.kind == "instructions"]
+    for turn in range(turns):
+        assert sum(f"Rules of part {turn}." in reminder.text for reminder in told) == 1

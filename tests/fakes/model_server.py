@@ -22,6 +22,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from tests.fakes.anthropic_wire import AnthropicWire
+    from tests.fakes.chat_wire import ChatWire
     from tests.fakes.responses_wire import ResponsesWire
 
 End = Literal["complete", "fin", "rst", "stall"]
@@ -120,6 +121,12 @@ class ModelServer:
         from tests.fakes.anthropic_wire import AnthropicWire
 
         return AnthropicWire(self)
+
+    @cached_property
+    def chat(self) -> "ChatWire":
+        from tests.fakes.chat_wire import ChatWire
+
+        return ChatWire(self)
 
     @cached_property
     def responses(self) -> "ResponsesWire":

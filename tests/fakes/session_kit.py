@@ -68,7 +68,7 @@ class Desk:
         self.clock: Callable[[], datetime] = lambda: datetime(2026, 11, 30, 12, 0)
         (home / "config").mkdir(parents=True, exist_ok=True)
         (home / "config" / "config.toml").write_text(
-            f'[models."{wire.model}"]\ncontext_window_tokens = {window_tokens}\nmax_output_tokens = 8192\nprice = {PRICE}\n'
+            f'{wire.config}[models."{wire.model}"]\ncontext_window_tokens = {window_tokens}\nmax_output_tokens = 8192\nprice = {PRICE}\n'
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The two wire APIs behind one face, so that a test of the whole agent can be written once and run over both.
+"""The wire APIs behind one face, so that a test of the whole agent can be written once and run over all.
 
 What a test says is in claw's own words (`Usage`, tool names); what the server sends and judges is the API's.
 """
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from providers.types import Usage
 from tests.fakes.anthropic_wire import MESSAGES, MessageStream
+from tests.fakes.chat_wire import CHAT, ChatStream
 from tests.fakes.model_server import Chunk, End, ModelServer, RecordedRequest, Reply
 from tests.fakes.responses_wire import RESPONSES, ResponseStream
 
@@ -27,6 +28,11 @@ class Wire(Protocol):
 
     @property
     def env(self) -> dict[str, str]: ...
+    @property
+    def config(self) -> str:
+        """What the user's config.toml has to say of the provider; empty for those that claw knows."""
+        ...
+
     @property
     def requests(self) -> list[RecordedRequest]: ...
     @property
@@ -86,6 +92,10 @@ class _Base:
 
     def __init__(self, server: ModelServer) -> None:
         self.server = server
+
+    @property
+    def config(self) -> str:
+        return ""
 
     def texts(self, body: Any) -> list[str]:
         return [text for role, block in self.flat(body) if role in ("user", "result") for text in _texts_of(block)]
@@ -274,6 +284,100 @@ class ResponsesSide(_Base):
         return found
 
 
+class ChatSide(_Base):
+    provider = "here"
+    model = "chat-test"
+
+    def __init__(self, server: ModelServer) -> None:
+        super().__init__(server)
+        self._wire = server.chat
+        self._wire.key = KEY
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"HERE_KEY": KEY}
+
+    @property
+    def config(self) -> str:
+        return f'[providers.here]\napi = "chat"\nbase_url = "{self.server.url}/v1"\nkey_env = "HERE_KEY"\n'
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        return self._wire.requests
+
+    @property
+    def refusals(self) -> list[str]:
+        return self._wire.refusals
+
+    def reply(
+        self,
+        text: str = "",
+        *,
+        thinking: str | None = None,
+        tools: Sequence[Tool] = (),
+        usage: Usage | None = None,
+        cut: bool = False,
+        end: End = "complete",
+        after: threading.Event | None = None,
+    ) -> None:
+        def script(request: RecordedRequest) -> Reply:
+            stream = ChatStream(self.model, _chat_usage(usage or _counted(request, text)))
+            if thinking is not None:
+                stream.reasoning(thinking)
+            if text:
+                stream.text(text)
+            for tool in tools:
+                stream.tool(*_call(tool))
+            reason = "length" if cut else "tool_calls" if tools else "stop"
+            return _held(stream.stop(reason).reply(end), after)
+
+        self._wire.script(script)
+
+    def unfinished(
+        self, text: str = "", tool: Tool | None = None, calls: Sequence[Tool] = (), end: End = "stall"
+    ) -> None:
+        stream = ChatStream(self.model)
+        for call in calls:
+            stream.tool(*_call(call))
+        if text:
+            stream.text(text)
+        if tool is not None:
+            stream.tool(*_call(tool))
+        self._wire.stream(stream, end)
+
+    def otherwise(self, answer: Callable[[Any], str]) -> None:
+        def script(request: RecordedRequest) -> Reply:
+            text = answer(request.json)
+            return ChatStream(self.model, _chat_usage(_counted(request, text))).text(text).stop().reply_at_once()
+
+        self.server.always(CHAT, script)
+
+    def silence(self) -> None:
+        self._wire.script(Reply(never_answer=True))
+
+    def overflow(self) -> None:
+        text = "the request exceeds the available context size. try increasing the context size"
+        self._wire.error(400, "exceed_context_size_error", text)
+
+    def overloaded(self) -> None:
+        self._wire.error(503, "unavailable_error", "Loading model")
+
+    def limit(self, window_tokens: int | None) -> None:
+        self._wire.window_tokens = window_tokens
+
+    def flat(self, body: Any) -> Flat:
+        found: Flat = [("tool", tool) for tool in body.get("tools", [])]
+        for message in body["messages"]:
+            role, content = message["role"], message["content"]
+            parts = content if isinstance(content, list) else [] if content is None else [{"text": content}]
+            if role == "tool":
+                found.append(("result", message))
+                continue
+            found += [(role, part) for part in parts]
+            found += [("assistant", call) for call in message.get("tool_calls", [])]
+        return found
+
+
 def _call(tool: Tool) -> tuple[str, Any, str | None, int]:
     """Name, arguments, id and how many characters an event has: twelve, or more where these would be hundreds of events."""
     arguments = tool[1] if isinstance(tool[1], str) else json.dumps(tool[1])
@@ -309,6 +413,15 @@ def _responses_usage(usage: Usage) -> Mapping[str, Any]:
         "input_tokens_details": cached,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.thinking_tokens},
+    }
+
+
+def _chat_usage(usage: Usage) -> Mapping[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.thinking_tokens},
     }
 
 
