@@ -7,6 +7,7 @@ interrupted every call still gets its result, with the output it had so far.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from agent.events import Emit, Notice, ToolFinished, ToolProgress, ToolStarted
@@ -81,6 +82,12 @@ class CallRunner:
         self._make_context = make_context
         self._log = log
         self._emit = emit
+        self._touched: list[Path] = []
+
+    def take_touched(self) -> list[Path]:
+        """The real paths that calls have read, searched or changed since this was asked last, in call order."""
+        touched, self._touched = self._touched, []
+        return touched
 
     async def run(self, calls: Sequence[ToolCall]) -> None:
         waiting = [_Prepared(call) for call in calls]
@@ -183,6 +190,8 @@ class CallRunner:
     def _finish(self, item: _Prepared, output: ToolOutput) -> None:
         if not item.shown:
             self._start(item)
+        if item.ran and not output.is_error and item.access is not None:
+            self._touched += item.access.paths
         entry = self._log.record_result(item.call, item.title, output)
         result = entry.payload
         assert isinstance(result, Result)

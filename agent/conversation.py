@@ -6,30 +6,39 @@ The session steers it, a turn works through it. It appends; it never draws and n
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent.calls import CallRunner
 from agent.compacting import Compactor
 from agent.context.budget import ContextSettings, Thresholds, next_max_tokens, result_cap_tokens, thresholds
+from agent.context.cache_watch import CacheWatch
 from agent.context.meter import Meter
+from agent.drafting import Drafts
 from agent.events import (
     Emit,
     GaugeChanged,
+    Notice,
     QueueChanged,
     SettingChanged,
     UserMessageAdded,
 )
 from agent.gauge import first_request, full_text, gauge_changed
 from agent.model_in_force import LearntWindows, Model
-from agent.recorder import Recorder, storable
+from agent.recorder import Recorder, encodable, storable
 from agent.results import SpillFolder, to_result
 from agent.retry import RetryPolicy
-from agent.store.base import QueuedMessage
+from agent.store.base import Delivery, QueuedMessage
+from agent.summary_writer import CompactionSetup
 from agent.tools.base import ToolOutput
 from agent.transcript import Assistant, Compaction, Entry, FileFact, Prefix, Result, User
+from agent.user_input import UserInput, as_user
 from agent.window import Window
 from providers.base import ModelRequest, Provider
 from providers.models import ModelFacts
-from providers.types import Effort, TextBlock, ToolCall
+from providers.types import Effort, ToolCall
+
+if TYPE_CHECKING:
+    from agent.instructions.in_force import InstructionsInForce
 
 MakePrefix = Callable[[], Prefix]
 """The prefix as it would be for a session that starts now."""
@@ -47,6 +56,8 @@ class Conversation:
     emit: Emit
     make_prefix: MakePrefix
     spills: SpillFolder
+    compaction: CompactionSetup = field(default_factory=CompactionSetup)
+    """What compactions are given from outside: hooks, who agrees to a cost, another model for summaries."""
     max_cost_usd: float | None = None
     queue: list[QueuedMessage] = field(default_factory=list)
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -56,8 +67,11 @@ class Conversation:
     """The newest fact of each file on the branch, by real path."""
     loading: "asyncio.Task[None] | None" = None
     """Prices and tokenizer on their way, once the first request is."""
+    cache_watch: CacheWatch = field(default_factory=CacheWatch)
+    instructions: "InstructionsInForce" = field(init=False)
     calls: CallRunner = field(init=False)
     compactor: Compactor = field(init=False)
+    drafts: Drafts = field(init=False)
     limits: Thresholds = field(init=False)
     _learnt: LearntWindows = field(default_factory=LearntWindows)
     _ahead: tuple[object, Window, Meter] | None = None
@@ -67,6 +81,7 @@ class Conversation:
 
     def __post_init__(self) -> None:
         self.compactor = Compactor(self)
+        self.drafts = Drafts(self, self.compactor)
         self.use_model(self.model)
 
     # ------------------------------------------------------------------ the model in force
@@ -93,7 +108,7 @@ class Conversation:
         """Take over the limit that the provider named when it was exceeded."""
         if (notice := self._learnt.learn(self.facts, window_tokens)) is not None:
             self.use_model(self.model)
-            self.compactor.guard.reset()
+            self.compactor.try_again()
             self.emit(notice)
             self.emit_gauge()
 
@@ -125,7 +140,10 @@ class Conversation:
         )
 
     def full_text(self) -> str:
-        return full_text(self.recorder.window, self.recorder.meter, self.limits)
+        """Why the next request cannot be sent and what helps; what a summary would take, where nobody agreed to one."""
+        text = full_text(self.recorder.window, self.recorder.meter, self.limits)
+        unpaid = self.compactor.unpaid_text
+        return f"{text.partition(chr(10))[0]}\n{unpaid}" if unpaid else text
 
     # ------------------------------------------------------------------ record
 
@@ -169,25 +187,55 @@ class Conversation:
 
     # ------------------------------------------------------------------ the queue
 
-    def enqueue(self, text: str) -> None:
+    def enqueue(self, given: UserInput, delivery: Delivery = "step") -> None:
         id_ = self.queue[-1].id + 1 if self.queue else self.recorder.next_key
-        message = QueuedMessage(id_, storable(text))
+        user = encodable(given.user) if len(given.user.blocks) > 1 or delivery == "quiet" else None
+        message = QueuedMessage(id_, storable(given.text), delivery, user if isinstance(user, User) else None)
         self.queue.append(message)
-        self.recorder.store.enqueue(message)
+        self.recorder.store.enqueue(message, given.blobs)
         self.show_queue()
 
     def deliver_queue(self) -> bool:
-        """Append all waiting messages as user messages; each leaves the queue in the transaction that appends it."""
-        delivered, self.queue = self.queue, []
+        """Append the messages that wait for no turn's end as user messages; each leaves the queue in the transaction that
+        appends it. Whether the model has to answer one of them."""
+        delivered = [message for message in self.queue if message.delivery != "turn"]
+        self.queue = [message for message in self.queue if message.delivery == "turn"]
         for message in delivered:
-            (entry,) = self.recorder.append(User((TextBlock(message.text),)), delivered=[message.id])
-            self.emit(UserMessageAdded(entry.key, message.text, steering=True))
+            (entry,) = self.recorder.append(as_user(message), delivered=[message.id])
+            if message.delivery == "step":
+                self.emit(UserMessageAdded(entry.key, message.text, steering=True))
         if delivered:
             self.show_queue()
-        return bool(delivered)
+        return any(message.delivery == "step" for message in delivered)
+
+    def first_for_turn(self) -> QueuedMessage | None:
+        """The oldest message that is to have a turn of its own; no longer in the queue here, but still in the file."""
+        found = next((message for message in self.queue if message.delivery == "turn"), None)
+        if found is not None:
+            self.queue.remove(found)
+            self.show_queue()
+        return found
+
+    def take_back(self) -> str | None:
+        """The newest waiting message, which is then not delivered; None if there is none."""
+        found = next((message for message in reversed(self.queue) if message.delivery != "quiet"), None)
+        if found is None:
+            return None
+        self.queue.remove(found)
+        self.recorder.store.dequeue([found.id])
+        self.show_queue()
+        return found.text
+
+    def tell_attached(self, given: UserInput) -> None:
+        """Say what went along with a message, and what did not."""
+        if given.attached:
+            self.emit(Notice("info", f"Attached: {', '.join(given.attached)}"))
+        for problem in given.problems:
+            self.emit(Notice("warning", problem))
 
     def show_queue(self) -> None:
-        self.emit(QueueChanged(tuple(message.text for message in self.queue)))
+        waiting = [[m.text for m in self.queue if m.delivery == when] for when in ("step", "turn")]
+        self.emit(QueueChanged((*waiting[0], *waiting[1]), len(waiting[1])))
 
     # ------------------------------------------------------------------ gauge
 
@@ -201,6 +249,10 @@ class Conversation:
         if self._ahead is None or self._ahead[0] != made_for:
             self._ahead = (made_for, *first_request(self.make_prefix(), self.facts, recorder.meter.counter))
         return self._ahead[1:]
+
+    def look_again(self) -> None:
+        """What `reading` gives before the first message is made anew: the prefix would be another one now."""
+        self._ahead = None
 
     def gauge(self, streamed_bytes: int = 0) -> GaugeChanged:
         _, meter = self.reading()

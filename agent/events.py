@@ -5,8 +5,9 @@ Grammar of one turn:
     TurnStarted (StepStarted delta* MessageCompleted (ToolStarted ToolProgress* ToolFinished)*)* TurnEnded
 
 Openers are always closed; `TurnEnded` comes once and last. Tool events of parallel calls interleave. `RetryScheduled`,
-`CompactionStarted/Finished`, `GaugeChanged`, `UserMessageAdded` (steering), `QueueChanged`, `SettingChanged` and `Notice`
-may stand anywhere. A slow reader may merge deltas and must drop nothing else.
+`CompactionStarted/Progress/Finished`, `GaugeChanged`, `UserMessageAdded` (steering), `QueueChanged`, `SettingChanged` and
+`Notice` may stand anywhere, and so do the tool events of the tool `!`, which is a command of the user's own. A slow reader
+may merge deltas and must drop nothing else.
 """
 
 from collections.abc import Callable
@@ -114,6 +115,15 @@ class CompactionStarted(Event, frozen=True, tag="compaction_started"):
     tokens_before: int
 
 
+class CompactionProgress(Event, frozen=True, tag="compaction_progress"):
+    """Between start and end of a compaction; also while a summary is only drafted."""
+
+    done: int
+    """Calls for the summary that are over."""
+    calls: int
+    """All that are expected; may grow when one has to be made again."""
+
+
 class CompactionFinished(Event, frozen=True, tag="compaction_finished"):
     key: int | None
     """The compaction's entry, or None if nothing was changed."""
@@ -146,6 +156,9 @@ class UserMessageAdded(Event, frozen=True, tag="user_message"):
 
 class QueueChanged(Event, frozen=True, tag="queue"):
     texts: tuple[str, ...]
+    """What waits, in the order of delivery."""
+    after_turn: int = 0
+    """How many at the end wait for the end of the turn; those before them for the end of the step."""
 
 
 class SettingChanged(Event, frozen=True, tag="setting"):

@@ -62,6 +62,11 @@ class TurnHost(Protocol):
         """Compact because the provider said that the request is too long. False: nothing was gained."""
         ...
 
+    def take_out_attachment(self, error: ProviderError) -> bool:
+        """Take out the image or file that the provider refused as too large. False: the error does not say that, or there
+        is none."""
+        ...
+
     def deliver_steering(self) -> bool:
         """Append the messages that came in while working. False: there were none."""
         ...
@@ -118,14 +123,14 @@ async def _run_steps(host: TurnHost, emit: Emit, max_steps: int | None) -> TurnE
         emit(StepStarted(step, host.model))
         try:
             reply = await host.reply(request)
-        except ContextOverflowError:
-            if tried.compactions:
-                raise
-            tried.compactions += 1
-            if not await host.compact_overflow():
+        except ProviderError as error:
+            if not await _made_smaller(host, error, tried):
                 raise
             continue
-        ended = await _carry_out(host, emit, react(reply, tried))
+        reaction = react(reply, tried)
+        if not isinstance(reaction, Compact):
+            tried.succeeded()
+        ended = await _carry_out(host, emit, reaction)
         if ended is not None:
             host.close_calls()
             # Before the last look at what came in meanwhile: nothing may be awaited between that look and the end.
@@ -134,6 +139,17 @@ async def _run_steps(host: TurnHost, emit: Emit, max_steps: int | None) -> TurnE
             continue
         return ended
     raise AssertionError("unreachable")
+
+
+async def _made_smaller(host: TurnHost, error: ProviderError, tried: Tried) -> bool:
+    """Whether a refused request was made smaller, so that it is sent once more: each means once until a reply comes."""
+    if not tried.attachments and host.take_out_attachment(error):
+        tried.attachments += 1
+        return True
+    if isinstance(error, ContextOverflowError) and not tried.compactions:
+        tried.compactions += 1
+        return await host.compact_overflow()
+    return False
 
 
 def _limit_reached(host: TurnHost, step: int, max_steps: int | None) -> TurnEnded | None:

@@ -18,7 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from agent.command_channel import CommandNotStartedError, Conversation, RunOutcome, SpawnerError, UnreachableError
+from agent.command_channel import (
+    CommandNotStartedError,
+    Conversation,
+    JobLine,
+    RunOutcome,
+    SpawnerError,
+    UnreachableError,
+)
 from agent.command_environment import command_environment
 from agent.spawner import wire
 
@@ -89,13 +96,15 @@ class Spawner:
         *,
         cwd: Path,
         env: Mapping[str, str] | None = None,
-        timeout_s: float,
+        timeout_s: float | None,
         on_output: Callable[[str], None] | None = None,
+        job: JobLine | None = None,
     ) -> RunOutcome:
         """Run a command without terminal and standard input, and return when it and all it started are gone.
 
         `on_output` gets new output at most every 50 ms, decoded; a flood is sampled. A cancelled run is ended like one that
         timed out (TERM, 2 s, KILL) before the cancellation goes on; cancelled a second time, it is killed at once.
+        `timeout_s` of None: it may take as long as it wants. `job` can look at its output and end it meanwhile.
 
         Raises:
             CommandNotStartedError: no such program or directory, arguments too long, …
@@ -106,29 +115,38 @@ class Spawner:
             "cwd": str(cwd),
             "env": dict(self.environment if env is None else env),
             "timeout_s": timeout_s,
+            "is_job": job is not None,
         }
         for _ in range(2):
             await self.start()
             assert self._folder is not None
-            request["spill_path"] = str(self._folder / f"output-{next(self._numbers)}")
+            request["spill_path"] = str(job.path if job else self._folder / f"output-{next(self._numbers)}")
             try:
-                return await self._attempt(request, timeout_s, on_output or _ignore)
+                return await self._attempt(request, timeout_s, on_output or _ignore, job)
             except UnreachableError:
                 self._kill_process()
         raise SpawnerError("The process that starts commands died twice before it took the command.")
 
     async def _attempt(
-        self, request: dict[str, object], timeout_s: float, on_output: Callable[[str], None]
+        self,
+        request: dict[str, object],
+        timeout_s: float | None,
+        on_output: Callable[[str], None],
+        job: JobLine | None,
     ) -> RunOutcome:
         reader, writer = await asyncio.open_connection(sock=self._hand_over(), limit=wire.SAMPLE_BYTES * 8)
-        conversation = Conversation(reader, on_output)
+        conversation = Conversation(reader, on_output, job)
         self._open.add(writer)
         # ASCII with escapes, so that any file name survives.
         writer.write(wire.frame(wire.REQUEST, json.dumps(request).encode()))
+        if job is not None:
+            job.opened(writer)
         reading = asyncio.ensure_future(conversation.read())
         try:
             return await self._follow(conversation, reading, writer, timeout_s)
         finally:
+            if job is not None:
+                job.closed()
             # Closing makes the supervisor kill whatever still runs.
             self._open.discard(writer)
             writer.close()
@@ -143,11 +161,11 @@ class Spawner:
         conversation: "Conversation",
         reading: "asyncio.Future[RunOutcome]",
         writer: asyncio.StreamWriter,
-        timeout_s: float,
+        timeout_s: float | None,
     ) -> RunOutcome:
         try:
             await conversation.wait_taken(reading, _START_PATIENCE_S)
-            await asyncio.wait({reading}, timeout=timeout_s + _END_PATIENCE_S)
+            await asyncio.wait({reading}, timeout=None if timeout_s is None else timeout_s + _END_PATIENCE_S)
         except asyncio.CancelledError:
             writer.write(wire.CANCEL)
             await asyncio.wait({reading}, timeout=_END_PATIENCE_S)

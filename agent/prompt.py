@@ -1,8 +1,8 @@
 """The system prompt: sections registered by name with a lifetime, and the facts of a turn as reminders.
 
-Static sections are the same for every session and stand first; session sections follow and stay as they are for the whole
-session. What changes by the turn is never in the prompt: `turn_facts` tells it behind the newest message, once. Every text
-stands in `prompts/`. Nothing is read from the project here.
+Static sections are the same for every session and stand first, unless the user's own text replaces them as a whole; session
+sections follow and stay as they are for the whole session. What changes by the turn is never in the prompt: `turn_facts`
+tells it behind the newest message, once. Every text stands in `prompts/`. Nothing is read from the project here.
 """
 
 import os
@@ -11,16 +11,18 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from agent.config.paths import is_git_root
 from agent.config.reading import printable
-from agent.instructions.item import InstructionItem
-from agent.instructions.loader import tagged
-from agent.transcript import InstructionFile, Reminder
+from agent.instructions.changes import instruction_changes as instruction_changes
+from agent.transcript import Reminder
 from providers.types import PromptSection
+
+if TYPE_CHECKING:
+    from agent.instructions.system_files import SystemPromptFiles
 
 Lifetime = Literal["static", "session"]
 
@@ -37,11 +39,21 @@ class SessionFacts(Struct, frozen=True):
     instructions: str | None = None
     """The rendered instruction files and texts."""
     appended: str = ""
-    """The user's own addition of the command line."""
+    """What the user adds to the prompt: the files for that, then the command line."""
+    replacement: str | None = None
+    """What stands in place of the built-in body, that is of all static sections; None: the body holds."""
 
 
-def session_facts(cwd: Path, project: Path, *, instructions: str | None = None, appended: str = "") -> SessionFacts:
-    """The facts of a session that starts here and now."""
+def session_facts(
+    cwd: Path,
+    project: Path,
+    *,
+    instructions: str | None = None,
+    appended: str = "",
+    files: "SystemPromptFiles | None" = None,
+) -> SessionFacts:
+    """The facts of a session that starts here and now. `appended` comes from the command line, `files` are those that
+    replace or extend the prompt."""
     machine = os.uname()
     system = "macOS" if machine.sysname == "Darwin" else machine.sysname
     return SessionFacts(
@@ -51,7 +63,8 @@ def session_facts(cwd: Path, project: Path, *, instructions: str | None = None, 
         "bash",
         is_git_root(project),
         instructions,
-        appended,
+        "\n\n".join(text for text in (*(files.appended if files else ()), appended) if text),
+        files.replacement if files else None,
     )
 
 
@@ -75,7 +88,8 @@ def _read(name: str) -> str:
 
 
 def _static(name: str) -> SectionSource:
-    return SectionSource(name, "static", lambda facts: load_prompt(name))
+    """A part of the built-in body, which a file of the user's can replace as a whole."""
+    return SectionSource(name, "static", lambda facts: load_prompt(name) if facts.replacement is None else None)
 
 
 def _environment(facts: SessionFacts) -> str:
@@ -90,6 +104,7 @@ def _environment(facts: SessionFacts) -> str:
 
 SECTIONS: tuple[SectionSource, ...] = (
     *(_static(name) for name in ("identity", "working", "tools", "safety", "answers")),
+    SectionSource("system", "static", lambda facts: facts.replacement),
     SectionSource("environment", "session", _environment),
     SectionSource("appended", "session", lambda facts: facts.appended),
     SectionSource("instructions", "session", lambda facts: facts.instructions),
@@ -161,30 +176,3 @@ def _file_line(file: ChangedFile) -> str:
 
 def _file_of(line: str) -> str:
     return line.rpartition(" (")[0]
-
-
-def instruction_changes(
-    recorded: Sequence[InstructionFile], items: Sequence[InstructionItem], previous: Iterable[Reminder]
-) -> list[Reminder]:
-    """A reminder for each instruction file that differs from the prefix, with its whole new text, unless it was told already.
-
-    `recorded` are the files of the prefix in force, `items` what is found now, `previous` the reminders still in the window.
-    Texts of config.toml are compared as one; they hold for a session as they were when it started.
-    """
-    told = {r.text.split("\n", 1)[0]: r.text for r in previous if r.kind == "instructions"}
-    before = {file.path: file.sha256 for file in recorded if file.path != "config"}
-    now = {item.path: item for item in items if item.is_loaded and item.path != "config"}
-    changes: list[Reminder] = []
-    for path in dict.fromkeys((*before, *now)):
-        head = f"The instruction file {path} is not as it was when this session started."
-        item = now.get(path)
-        is_same = item is not None and before.get(path) == item.sha256
-        if is_same and head not in told:
-            continue
-        if item is None:
-            text = f"{head}\nIt is gone: what it said does not hold any more."
-        else:
-            text = f"{head}\nThis replaces what it said before:\n{tagged(path, item.text)}"
-        if told.get(head) != text:
-            changes.append(Reminder("instructions", text))
-    return changes

@@ -75,6 +75,11 @@ class Tried:
         self.cut_calls = 0
         self.pauses = 0
         self.compactions = 0
+        self.attachments = 0
+
+    def succeeded(self) -> None:
+        """A reply came that was not too long: what was done to make the request smaller may be done again for a later one."""
+        self.compactions = self.attachments = 0
 
 
 def react(reply: Assistant, tried: Tried) -> Reaction:

@@ -42,7 +42,7 @@ class Recorder:
         """Append entries in one transaction, together with their blobs and the removal of delivered queue messages."""
         entries: list[Entry] = []
         for payload in payloads:
-            entry = self.transcript.append(_encodable(payload), self.now_ms())
+            entry = self.transcript.append(encodable(payload), self.now_ms())
             broke = self.window.apply(self.transcript.branch, entry)
             self.meter.apply(entry, self.window, broke=broke)
             entries.append(entry)
@@ -60,7 +60,7 @@ def storable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _encodable(payload: Payload) -> Payload:
+def encodable(payload: Payload) -> Payload:
     """The payload with lone surrogates (file names, cut emoji) replaced, so that it can be stored and sent as UTF-8."""
     try:
         encode_payload(payload)

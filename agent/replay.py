@@ -30,6 +30,10 @@ def replay(branch: Iterable[Entry]) -> Iterator[Event]:
         if isinstance(entry.payload, User | Assistant):
             yield from _unanswered(open_calls, answering)
         match entry.payload:
+            case User(blocks=(ShellBlock() as ran,)):
+                call_id = f"user-{entry.key}"
+                yield ToolStarted(call_id, "!", ran.command)
+                yield ToolFinished(call_id, "!", entry.key, False, TextDetails("", ran.output), ran.output)
             case User(synthetic=False) as user:
                 yield UserMessageAdded(entry.key, user_text(user))
             case Assistant() as reply:

@@ -60,16 +60,16 @@ def to_result(
     spills: SpillFolder,
     count: Callable[[str], int],
 ) -> tuple[Result, tuple[Blob, ...]]:
-    """The entry for a call's output, and the blob of its spill where it has one. `key` is the key it will have."""
+    """The entry for a call's output, and the blobs of its images and its spill. `key` is the key it will have."""
     max_chars = _max_chars(output.text, max_tokens, count)
     text, files = output.text, output.files
     spill: Spill | None = None
-    blobs: tuple[Blob, ...] = ()
+    blobs = output.blobs
     whole = _whole(output, max_chars)
     if whole is not None:
         blob = Blob.of(whole)
         spill = Spill(blob.sha256, len(whole), output.spill_missing_bytes)
-        blobs = (blob,)
+        blobs = (*blobs, blob)
         spills.write(key, whole)
         text = _capped(output, max_chars, key, spills.path(key))
         if text != output.text:

@@ -5,39 +5,48 @@ All methods belong to one event loop.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from agent.context.breakdown import Part, breakdown
+from agent.compacting import CANCELLED, CompactionDraft, CompactionPreview, Confirm, newest_compaction
+from agent.context.compaction_values import NotCompacted, Span
 from agent.conversation import Conversation
+from agent.editing import WindowEditor
 from agent.events import (
     CompactionFinished,
-    Event,
-    GaugeChanged,
     Notice,
     TurnEnded,
     TurnStarted,
     UserMessageAdded,
 )
+from agent.images import image_limits
 from agent.loading import Loading
 from agent.loop import run_turn
 from agent.model_in_force import ChooseModel
 from agent.permissions.gate import Gate, Mode
 from agent.processes import Spawner
-from agent.replay import replay
-from agent.transcript import Compaction, Payload, Setting, Undo, User, undone_keys
+from agent.recall import Recall
+from agent.session_view import SessionView
+from agent.transcript import Payload, Setting, User
 from agent.turn import Turn
-from providers.types import Effort, TextBlock
+from agent.user_input import UserInput, as_user, make_user, plain_input
+from agent.user_shell import run_user_command
+from providers.types import Effort
+
+if TYPE_CHECKING:
+    from agent.context.losses import Loss
+    from agent.snapshots import ReadFile
 
 T = TypeVar("T")
 
 Payloads = Callable[[], list[Payload]]
 
 
-class Session:
+class Session(SessionView):
     """An open session. Build it with agent/starting.py."""
 
     def __init__(
@@ -50,14 +59,15 @@ class Session:
         choose_model: ChooseModel,
         opening: Payloads,
         reminders: Callable[[Sequence[Payload]], list[Payload]],
+        recall: Recall,
+        read_file: "ReadFile | None" = None,
         load_prices: Callable[[], None] = lambda: None,
         load_tokenizer: Callable[[], None] = lambda: None,
         max_turns: int | None = None,
     ) -> None:
         """`opening` gives what stands before the first message that is appended in this process, `reminders` what goes
-        with every message; what loads is called in threads beside the first request, which nobody waits for."""
-        self._talk = conversation
-        self._gate = gate
+        with every message; `read_file` reads what is pinned; what loads is called in threads beside the first request, which nobody waits for."""
+        super().__init__(conversation, gate, recall)
         self._spawner = spawner
         self.project = project
         self.cwd = cwd
@@ -67,71 +77,43 @@ class Session:
         self._loading = Loading(conversation, choose_model, load_prices, load_tokenizer)
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
-
-    # ------------------------------------------------------------------ what it is
-
-    @property
-    def id(self) -> str:
-        return self._talk.session_id
-
-    @property
-    def provider_name(self) -> str:
-        return self._talk.facts.provider
-
-    @property
-    def model(self) -> str:
-        return self._talk.facts.id
-
-    @property
-    def mode(self) -> str:
-        return self._gate.mode
-
-    @property
-    def effort(self) -> str | None:
-        return self._talk.effort
-
-    @property
-    def title(self) -> str:
-        for entry in self._talk.recorder.transcript.branch:
-            if isinstance(entry.payload, User) and not entry.payload.synthetic:
-                first = next((b.text for b in entry.payload.blocks if isinstance(b, TextBlock)), "")
-                return first.strip().split("\n", 1)[0][:80]
-        return ""
+        self.editor = WindowEditor(
+            conversation, is_running=lambda: self.running, begin=self._begin_again, read_file=read_file
+        )
 
     @property
     def running(self) -> bool:
         """Whether a turn or a compaction is under way."""
         return self._task is not None and not self._task.done()
 
-    @property
-    def queued(self) -> tuple[str, ...]:
-        return tuple(message.text for message in self._talk.queue)
-
-    def gauge(self) -> GaugeChanged:
-        return self._talk.gauge()
-
-    def parts(self) -> list[Part]:
-        """What fills the window, largest kinds as they stand; sums to the gauge."""
-        return breakdown(*self._talk.reading())
-
-    def breakdown(self) -> list[tuple[str, str, int]]:
-        """(kind, name, tokens) of what fills the window."""
-        return [(part.kind, part.name, part.tokens) for part in self.parts()]
-
-    def replay(self) -> Iterator[Event]:
-        """The events that draw the transcript so far."""
-        return replay(self._talk.recorder.transcript.branch)
-
     # ------------------------------------------------------------------ turns
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prepare(self, text: str, mentions: Sequence[str]) -> UserInput:
+        """A message with the files it mentions, as `prompt` and `steer` take it; nothing is appended."""
+        facts = self._talk.facts
+        return await make_user(text, mentions, self._gate.workspace, image_limits(facts.api) if facts.images else None)
+
+    async def prompt(self, message: str | UserInput) -> TurnEnded:
         """Append a user message and run the turn that answers it.
 
         Raises:
             RuntimeError: a turn is running; use `steer`.
         """
-        if self.running:
-            raise RuntimeError("a turn is running")
+        self._raise_if_running()
+        return await self._answer(message if isinstance(message, UserInput) else plain_input(message))
+
+    async def prompt_next(self) -> TurnEnded | None:
+        """Run a turn with the oldest message that waited for the end of one; None if there is none.
+
+        Raises:
+            RuntimeError: a turn is running.
+        """
+        self._raise_if_running()
+        if (waiting := self._talk.first_for_turn()) is None:
+            return None
+        return await self._answer(UserInput(waiting.text, as_user(waiting)), [waiting.id])
+
+    async def _answer(self, given: UserInput, delivered: Sequence[int] = ()) -> TurnEnded:
         self._loading.start()
         recorder = self._talk.recorder
         opening = self._take_opening()
@@ -139,66 +121,106 @@ class Session:
             recorder.append(*opening)
             opening = []
             self._talk.deliver_queue()
-        user = User((TextBlock(text),))
-        entries = recorder.append(*opening, user, *self._reminders(opening))
+        payloads = (*opening, given.user, *self._reminders(opening))
+        entries = recorder.append(*payloads, blobs=given.blobs, delivered=delivered)
         key = entries[len(opening)].key
-        self._talk.emit(UserMessageAdded(key, text))
+        self._talk.emit(UserMessageAdded(key, given.text))
+        self._talk.tell_attached(given)
         self._talk.emit_gauge()
         turn = run_turn(Turn(self._talk), TurnStarted(self.id, key), self._talk.emit, self._max_turns)
         ended = await self._run(turn, TurnEnded("interrupted"))
         self._save_counts()
         return ended
 
-    def steer(self, text: str) -> None:
-        """Deliver a message after the current step of the running turn; kept in the session file until then."""
-        self._talk.enqueue(text)
+    def steer(self, message: str | UserInput, *, after_turn: bool = False) -> None:
+        """Deliver a message after the current step of the running turn, or keep it for a turn of its own: `prompt_next`.
+        It stands in the session file until then."""
+        given = message if isinstance(message, UserInput) else plain_input(message)
+        self._talk.enqueue(given, "turn" if after_turn else "step")
+        self._talk.tell_attached(given)
+
+    def take_back(self) -> str | None:
+        """The newest message that waits, which is not delivered then; None if none waits."""
+        return self._talk.take_back()
+
+    async def run_shell(self, command: str, *, in_window: bool = True) -> None:
+        """Run a command that the user typed, without gate and sandbox. Its output goes with the next request if it is to
+        be `in_window`; no turn begins with it. Cancelled, it is ended and what it said so far counts."""
+        block = await run_user_command(command, self._spawner, self.cwd, self._talk.emit)
+        if not in_window:
+            return
+        given = UserInput(f"! {command}", User((block,)))
+        if self.running:
+            self._talk.enqueue(given, "quiet")
+        else:
+            self._talk.recorder.append(*self._take_opening(), given.user)
+            self._talk.emit_gauge()
 
     def interrupt(self) -> None:
         """Stop the running turn or compaction at once; what was streamed is kept, and the window stays valid."""
         if self._task is not None:
             self._task.cancel()
 
-    async def compact(self, focus: str = "") -> CompactionFinished:
-        """Compact by hand.
+    # ------------------------------------------------------------------ compaction; each raises RuntimeError in a turn
+
+    async def compact(self, focus: str = "", span: Span | None = None) -> CompactionFinished:
+        """Compact by hand; it also lets automatic compactions try again."""
+        self._begin_compaction()
+        used = self._talk.recorder.meter.used().tokens
+        cancelled = CompactionFinished(None, used, used, CANCELLED)
+        finished = await self._run(self._talk.compactor.compact("manual", focus, span), cancelled)
+        await self._talk.recorder.durable()
+        return finished
+
+    def preview_compaction(self, focus: str = "", span: Span | None = None) -> CompactionPreview | NotCompacted:
+        """What a compaction would do; no model is asked, nothing is appended."""
+        return self._talk.drafts.preview(focus, span)
+
+    async def draft_compaction(self, focus: str = "", span: Span | None = None) -> CompactionDraft | NotCompacted:
+        """Have the summary written and compare; nothing is compacted. `interrupt` stops it."""
+        self._begin_compaction()
+        return await self._run(self._talk.drafts.draft(focus, span), NotCompacted(CANCELLED, failed=False))
+
+    def accept_compaction(
+        self, draft: CompactionDraft, summary: str | None = None, keep: "Sequence[Loss]" = ()
+    ) -> CompactionFinished:
+        """Append a draft, with another summary where one is given, and these texts kept word for word."""
+        self._begin_compaction()
+        return self._talk.drafts.accept(draft, summary, keep)
+
+    def confirm_with(self, confirm: Confirm) -> None:
+        """Who is asked from now on before a summary that takes more than a few calls."""
+        self._talk.compaction = replace(self._talk.compaction, confirm=confirm)
+
+    async def undo_compaction(self) -> str:
+        """Cancel the newest compaction that counts; says what happened in one line."""
+        self._raise_if_running()
+        if (newest := newest_compaction(self._talk.recorder.transcript.branch)) is None:
+            return "There is no compaction to undo."
+        self._begin_again()
+        text = self._talk.compactor.undo(newest)
+        await self._talk.recorder.durable()
+        return text
+
+    def reload_instructions(self) -> str:
+        """Read the instruction files again and put them in force; what came of it and what it costs, in one line.
 
         Raises:
             RuntimeError: a turn is running.
         """
-        if self.running:
-            raise RuntimeError("a turn is running")
+        self._raise_if_running()
+        self._begin_again()
+        return self._talk.instructions.reload()
+
+    def _begin_compaction(self) -> None:
+        self._raise_if_running()
         self._loading.start()
         self._begin_again()
-        self._talk.compactor.guard.reset()
-        used = self._talk.recorder.meter.used().tokens
-        cancelled = CompactionFinished(None, used, used, "It was cancelled; nothing was changed.")
-        finished = await self._run(self._talk.compactor.compact("manual", focus), cancelled)
-        await self._talk.recorder.durable()
-        return finished
+        self._talk.compactor.try_again()
 
-    async def undo_compaction(self) -> str:
-        """Cancel the newest compaction that counts; says what happened in one line."""
-        recorder = self._talk.recorder
-        undone = undone_keys(recorder.transcript.branch)
-        live = [
-            entry
-            for entry in recorder.transcript.branch
-            if isinstance(entry.payload, Compaction) and entry.key not in undone
-        ]
-        if not live:
-            return "There is no compaction to undo."
-        newest = live[-1]
-        self._begin_again()
-        before = recorder.meter.used().tokens
-        recorder.append(Undo((newest.key,)))
-        self._talk.emit_gauge()
-        await recorder.durable()
-        after = recorder.meter.used().tokens
-        fits = (
-            ""
-            if after < self._talk.limits.blocking
-            else " That is too much for the next request: compact or drop something."
-        )
-        return f"The compaction is undone: about {before:,} → {after:,} tokens.{fits}"
+    def _raise_if_running(self) -> None:
+        if self.running:
+            raise RuntimeError("a turn is running")
 
     async def _run(self, work: Coroutine[object, object, T], cancelled: T) -> T:
         """Run work that `interrupt` may cancel; being cancelled from outside cancels it too, and goes on outwards."""
@@ -227,9 +249,11 @@ class Session:
             raise RuntimeError("The model can be changed when the turn has ended.")
         model = self._choose_model(name, self._talk.effort)
         self._talk.use_model(model)
-        self._talk.compactor.guard.reset()
+        self._talk.compactor.try_again()
         facts = model.facts
         self._append_setting(Setting(facts.provider, facts.id, facts.family, facts.api, model.effort))
+        self._talk.compactor.background.check()
+        self._tell_fit()
 
     def set_mode(self, mode: str) -> None:
         """
@@ -251,6 +275,7 @@ class Session:
         self._talk.announce(self.mode)
         if self._talk.queue:
             self._talk.show_queue()
+        self._tell_fit()
 
     def notify(self, notice: Notice) -> None:
         self._talk.emit(notice)
@@ -260,11 +285,17 @@ class Session:
         if (task := self._task) is not None:
             self.interrupt()
             await asyncio.gather(task, return_exceptions=True)
+        await self._talk.compactor.close()
         await self._loading.stop()
         self._save_counts()
         await self._spawner.aclose()
         await self._talk.provider.aclose()
         await asyncio.to_thread(self._talk.recorder.store.close)
+
+    def _tell_fit(self) -> None:
+        """Say so where the conversation does not fit the model in force, before anything is sent."""
+        if len(self._talk.recorder.transcript) and (notice := self._talk.compactor.fit_notice()) is not None:
+            self._talk.emit(notice)
 
     def _append_setting(self, setting: Setting) -> None:
         # Before the first message there is no file yet: the opening will hold what is in force then.

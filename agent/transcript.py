@@ -211,6 +211,10 @@ class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
     mode: str | None = None
     title: str | None = None
     cwd: str | None = None
+    tools: tuple[str, ...] | None = None
+    """The only tools of the session, where it was given just some."""
+    appended: str | None = None
+    """What the command line added to the system prompt."""
 
 
 Payload = Prefix | User | Assistant | Result | Reminder | Compaction | Clearing | Pin | Drop | Undo | Rewind | Setting

@@ -13,10 +13,12 @@ from agent.context.budget import MOST_REPLY_TOKENS
 from agent.conversation import Conversation
 from agent.events import (
     MessageCompleted,
+    Notice,
     TextStreamed,
     ThinkingStreamed,
     ToolCallStreamed,
 )
+from agent.images import refuses_attachment, without_largest
 from agent.loop import ContextFullError
 from agent.retry import AssemblerHolder, stream_with_retry
 from agent.transcript import Assistant, User
@@ -62,6 +64,7 @@ class Turn:
 
     async def reply(self, request: ModelRequest) -> Assistant:
         talk, holder, deltas = self._talk, AssemblerHolder(), _Deltas(self._talk)
+        talk.cache_watch.request(request, talk.recorder.now_ms(), talk.recorder.window.keys)
         try:
             assembler = await stream_with_retry(
                 talk.provider,
@@ -84,6 +87,7 @@ class Turn:
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> None:
         await self._talk.calls.run(calls)
+        self._talk.instructions.surface(self._talk.calls.take_touched())
         self._talk.emit_gauge()
 
     def refuse_calls(self, calls: Sequence[ToolCall], text: str) -> None:
@@ -99,6 +103,24 @@ class Turn:
         if not self._talk.compactor.guard.may_handle_overflow():
             return False
         return (await self._talk.compactor.compact("overflow")).key is not None
+
+    def take_out_attachment(self, error: ProviderError) -> bool:
+        talk = self._talk
+        if not refuses_attachment(error):
+            return False
+        recorder = talk.recorder
+        taken = without_largest(
+            recorder.transcript.branch, recorder.window, lambda sha256: len(recorder.store.blob(sha256))
+        )
+        if taken is None:
+            return False
+        recorder.append(taken)
+        text = (
+            "The provider refused an image or file as too large; it was taken out, and the request is sent once more."
+        )
+        talk.emit(Notice("warning", text))
+        talk.emit_gauge()
+        return True
 
     def deliver_steering(self) -> bool:
         return self._talk.deliver_queue()
@@ -134,6 +156,7 @@ class Turn:
             cost_usd(talk.facts, usage),
         )
         (entry,) = talk.recorder.append(reply)
+        talk.cache_watch.reply(usage, talk.facts, talk.recorder.now_ms())
         talk.spent(reply.cost_usd)
         talk.emit(
             MessageCompleted(

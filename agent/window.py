@@ -86,6 +86,11 @@ class Window:
         """Ids of the newest assistant message's calls that have no result yet, in call order."""
         return tuple(sorted(self._open, key=lambda call_id: self._open[call_id]))
 
+    @property
+    def summaries(self) -> frozenset[int]:
+        """Keys of the compactions whose messages stand in the window, if what follows has not replaced them."""
+        return self._ranges if self.compaction is None else self._ranges | {self.compaction.key}
+
     def sealed(self) -> list[Message]:
         """A copy of the messages in which open calls have their placeholder, so that it can be sent as it is."""
         if not self._open:
@@ -206,7 +211,8 @@ class Window:
             end -= 1
         del self.messages[end:], self.keys[end:]
         self.stable, self.sent = min(self.stable, end), 0
-        self._open, self._answered = {}, []
+        self._find_open()
+        self._close_step()
         self._waiting = [entry for entry in self._waiting if entry.key < payload.first_replaced]
         self._push_compaction(key, payload)
 
@@ -285,6 +291,17 @@ class Window:
                 self._open.pop(call_id), ToolResultMessage(call_id, (TextBlock(MISSING_RESULT),), True), ()
             )
         self._answered = []
+
+    def _find_open(self) -> None:
+        """Which calls of the step at the end have no answer (any more)."""
+        start = len(self.messages)
+        while start and isinstance(self.messages[start - 1], ToolResultMessage):
+            start -= 1
+        answered = {m.call_id for m in self.messages[start:] if isinstance(m, ToolResultMessage)}
+        blocks = self.messages[start - 1].blocks if start else ()
+        calls = [(place, b.id) for place, b in enumerate(b for b in blocks if isinstance(b, ToolCall))]
+        self._open = {call_id: place for place, call_id in calls if call_id not in answered}
+        self._answered = [place for place, call_id in calls if call_id in answered]
 
     def _push(self, message: Message, keys: tuple[int, ...]) -> None:
         self.messages.append(message)

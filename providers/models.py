@@ -169,10 +169,16 @@ def cost_usd(facts: ModelFacts, usage: Usage) -> float | None:
     ) / _PER_MILLION
 
 
+ANY_MODEL = "default"
+"""Many servers answer with the model they have loaded, whatever the request names; else their listing corrects it."""
+
+
 def default_model(api: WireApi) -> str:
     """The id to use where the user named none: the newest of the middle class in the offline table."""
     if api == "scripted":
         return "demo"
+    if api == "chat":
+        return ANY_MODEL
     vendor: WireApi = "anthropic" if api == "anthropic" else "responses"
     return _best([model_id for model_id, row in MODELS.items() if row.api == vendor], vendor) or ""
 

@@ -16,13 +16,14 @@ from textual.binding import Binding, BindingType
 from agent.events import Event
 from tui import tuning
 from tui.branch import branch_of
-from tui.bridge import ApprovalWanted, Launch, StrayKeys
+from tui.bridge import Launch, StrayKeys
 from tui.commands import complete, is_command, run_command
 from tui.current import CurrentSession, SessionOpened
 from tui.feed import EventsArrived
 from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
+from tui.questions import QuestionAsked
 from tui.signals import Waker
 from tui.terminal_input import TerminalDriver
 from tui.themes import palette_for, register_themes
@@ -73,7 +74,8 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._popup = CompletionList(id="completion")
         self._composer = Composer(complete, self.send, self._popup, self._history, id="composer")
         self._status = StatusLine(id="status")
-        self._presenter = Presenter(self._pane.view, self._status, self._working, self._queue, self._refresh_branch)
+        widgets = (self._pane.view, self._status, self._working, self._queue)
+        self._presenter = Presenter(*widgets, self._refresh_branch, self.overlays.summary_news)
         self.waker: Waker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = threading.Event()
@@ -112,7 +114,7 @@ class ClawApp(tuning.SureTimers, App[None]):
             self.current.open(self.launch.target)
         else:
             self._opened.set()
-            self.overlays.no_key(self.launch.missing_key, self.leave)
+            self.overlays.set_up(self.leave)
         self._refresh_branch()
         self.run_worker(self._load_history(), exit_on_error=False)
 
@@ -239,7 +241,7 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._presenter.show_all(self._shown_feed.take())
         self.call_after_refresh(self._opened.set)
 
-    def on_approval_wanted(self, message: ApprovalWanted) -> None:
+    def on_question_asked(self, message: QuestionAsked) -> None:
         self.overlays.ask(message)
 
     def _refresh_branch(self) -> None:

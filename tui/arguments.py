@@ -5,7 +5,18 @@ from typing import Literal
 
 from msgspec import Struct
 
-SUBCOMMANDS = ("sessions", "config", "context", "instructions", "demo")
+SUBCOMMANDS = (
+    "sessions",
+    "config",
+    "context",
+    "instructions",
+    "demo",
+    "login",
+    "logout",
+    "doctor",
+    "completion",
+)
+SHELLS = ("bash", "zsh", "fish")
 MODES = ("plan", "ask", "edits", "auto")
 EFFORTS = ("off", "low", "medium", "high")
 
@@ -13,15 +24,46 @@ EFFORTS = ("off", "low", "medium", "high")
 class Arguments(Struct, frozen=True):
     """What the command line says. None: not said."""
 
-    command: Literal["run", "demo", "sessions", "config", "context", "instructions"] = "run"
+    command: Literal[
+        "run",
+        "demo",
+        "sessions",
+        "config",
+        "context",
+        "instructions",
+        "login",
+        "logout",
+        "doctor",
+        "completion",
+    ] = "run"
     action: str = ""
-    """Of `sessions` and `config`: list, show, path, check."""
+    """Of `sessions`, `config` and `instructions`: list, show, path, check, set, lint; of `completion` the shell."""
     session: str = ""
-    """The session named by `sessions show` or `context`."""
+    """The session named by `sessions show`, `sessions export` or `context`."""
+    words: tuple[str, ...] = ()
+    """Of `sessions`: ids, or what is looked for."""
     as_json: bool = False
+    all_projects: bool = False
+    export_format: Literal["markdown", "json"] = "markdown"
+    output: str | None = None
+    """The file that `sessions export` writes."""
+    force: bool = False
+    key: str = ""
+    """Of `config set`, dotted."""
+    value: str | None = None
+    unset: bool = False
+    scope: Literal["user", "project", "local"] = "user"
+    provider: str = ""
+    """Of `login` and `logout`; empty: not said."""
+    in_keyring: bool = False
+    online: bool = False
+    """Whether `doctor` may ask the providers' servers."""
     prompt: str = ""
     print_mode: bool = False
-    output_format: Literal["text", "json"] = "text"
+    output_format: Literal["text", "json", "stream-json"] = "text"
+    input_format: Literal["text", "stream-json"] = "text"
+    output_schema: str | None = None
+    """The file of a JSON Schema."""
     model: str | None = None
     effort: str | None = None
     mode: str | None = None
@@ -33,6 +75,9 @@ class Arguments(Struct, frozen=True):
     max_cost: float | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    """The only tools that the model is given; empty: none."""
+    append_system_prompt: str = ""
     add_dirs: tuple[str, ...] = ()
     config: tuple[str, ...] = ()
     """KEY=VALUE, as given."""
@@ -40,6 +85,8 @@ class Arguments(Struct, frozen=True):
     no_session: bool = False
     no_instructions: bool = False
     trust: bool = False
+    yes: bool = False
+    """Whether what is stated and cannot be asked about is accepted: a cost, or what is deleted."""
 
 
 class UsageError(Exception):

@@ -1,11 +1,10 @@
-"""The seam between the screen and a session: what the screen may call, what it is started with, and how facts and
-questions reach it. A question becomes a future that a dialog resolves. Nothing here knows a widget or a provider.
+"""The seam between the screen and a session: what the screen may call, and what it is started with. Nothing here knows a
+widget or a provider; how questions reach the screen is in questions.py.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 from textual.message import Message
@@ -18,8 +17,22 @@ from agent.events import (
     Notice,
     TurnEnded,
 )
-from agent.permissions.approval import Answer, ApprovalRequest, Approver
+from agent.permissions.approval import Approver
 from providers.types import Effort
+from tui.listed_models import Listing
+from tui.setup_seam import SetUp
+
+if TYPE_CHECKING:  # each is imported by the screen that shows it
+    from agent.compacting import CompactionDraft, CompactionPreview
+    from agent.context.cache_watch import CacheBreak
+    from agent.context.compaction_values import NotCompacted, Span
+    from agent.context.losses import Loss
+    from agent.costs import CostReport
+    from agent.fitting import Confirm
+    from agent.instructions.item import InstructionItem
+    from agent.instructions.report import InstructionsReport
+    from agent.recall import Hit
+    from tui.context_source import Editor
 
 Mode = Literal["plan", "ask", "edits", "auto"]
 MODES: tuple[Mode, ...] = ("plan", "ask", "edits", "auto")
@@ -63,10 +76,57 @@ class SessionControls(Protocol):
 
     def interrupt(self) -> None: ...
 
-    async def compact(self, focus: str = "") -> CompactionFinished: ...
+    async def compact(self, focus: str = "", span: "Span | None" = None) -> CompactionFinished:
+        """Compact now; `span` says which part, None: what is old."""
+        ...
 
     async def undo_compaction(self) -> str:
         """What happened, in one line."""
+        ...
+
+    def preview_compaction(self, focus: str = "", span: "Span | None" = None) -> "CompactionPreview | NotCompacted":
+        """What a compaction would do, without asking a model."""
+        ...
+
+    async def draft_compaction(self, focus: str = "", span: "Span | None" = None) -> "CompactionDraft | NotCompacted":
+        """Have the summary written, and change nothing. Cancelling it stops the calls."""
+        ...
+
+    def accept_compaction(
+        self, draft: "CompactionDraft", summary: str | None = None, keep: "Sequence[Loss]" = ()
+    ) -> CompactionFinished:
+        """Do what was drafted, with another summary where one is given, and keep these word for word."""
+        ...
+
+    def confirm_with(self, confirm: "Confirm") -> None:
+        """Who is asked before a compaction that needs many calls."""
+        ...
+
+    @property
+    def editor(self) -> "Editor": ...
+
+    def costs(self) -> "CostReport": ...
+
+    def cache_breaks(self) -> "Sequence[CacheBreak]":
+        """Where the provider's cache was lost since the session was opened, oldest first."""
+        ...
+
+    def instruction_items(self) -> "Sequence[InstructionItem]":
+        """The instruction files as they are now."""
+        ...
+
+    def instructions(self) -> "InstructionsReport": ...
+
+    def reload_instructions(self) -> str:
+        """Read the instruction files again; what came of it, in one line."""
+        ...
+
+    def search(self, words: str) -> "Sequence[Hit]":
+        """Entries of this session that hold the words, best first."""
+        ...
+
+    def entry(self, key: int) -> str:
+        """All the text of one entry; empty if it has none."""
         ...
 
     def set_model(self, name: str) -> None:
@@ -94,9 +154,9 @@ class SessionControls(Protocol):
 
 
 class Target(Struct, frozen=True):
-    """Which session to open. `start`: what the command line says; `resume` names one by its id."""
+    """Which session to open. `start`: what the command line says; `resume` and `fork` name one by its id."""
 
-    kind: Literal["start", "new", "resume", "demo"] = "start"
+    kind: Literal["start", "new", "resume", "fork", "demo"] = "start"
     session_id: str = ""
 
 
@@ -123,19 +183,37 @@ class SessionSummary(Struct, frozen=True):
     entries: int = 0
 
 
-class ModelChoice(Struct, frozen=True):
-    """`name` is PROVIDER/MODEL; `detail` a few words on its window and price."""
+class IncludeQuestion(Struct, frozen=True):
+    """An instruction file wants to include a file outside the workspace. All of it is foreign text."""
 
-    name: str
-    detail: str = ""
+    target: str
+    """Absolute."""
+    file: str
+    """The file that includes it."""
+    line: int
+    """1-based, in that file."""
+    written: str
+    """As it stands there."""
 
 
 async def _no_sessions() -> Sequence[SessionSummary]:
     return ()
 
 
-async def _no_models() -> Sequence[ModelChoice]:
+async def _no_models() -> Listing:
     return ()
+
+
+def _no_set_up() -> SetUp | None:
+    return None
+
+
+async def _no_includes(session: SessionControls) -> Sequence[IncludeQuestion]:
+    return ()
+
+
+def _not_kept(target: str, allowed: bool) -> None:
+    return None
 
 
 def _nothing() -> None:
@@ -154,7 +232,13 @@ class Launch(Struct, frozen=True):
     missing_key: NoKey | None = None
     initial_prompt: str = ""
     list_sessions: Callable[[], Awaitable[Sequence[SessionSummary]]] = _no_sessions
-    list_models: Callable[[], Awaitable[Sequence[ModelChoice]]] = _no_models
+    list_models: Callable[[], Awaitable[Listing]] = _no_models
+    make_set_up: Callable[[], SetUp | None] = _no_set_up
+    """What `/setup` and the first screen without a model work with; None: nothing can be set up."""
+    open_includes: Callable[[SessionControls], Awaitable[Sequence[IncludeQuestion]]] = _no_includes
+    """Includes of the session's instruction files that a person has to decide on before a message leaves."""
+    decide_include: Callable[[str, bool], None] = _not_kept
+    """Keeps an answer. The files are read again afterwards, through `reload_instructions`."""
     warm_up: Callable[[], None] = _nothing
     """Heavy imports; called in a thread after the first frame."""
     history_file: Path | None = None
@@ -163,29 +247,9 @@ class Launch(Struct, frozen=True):
     """What the configuration has to say; shown above the first message."""
 
 
-class ApprovalWanted(Message, bubble=False):
-    """A call waits for a person. Cancelling `future` takes the question back."""
-
-    def __init__(self, request: ApprovalRequest, future: "asyncio.Future[Answer]") -> None:
-        super().__init__()
-        self.request = request
-        self.future = future
-
-
 class StrayKeys(Message):
     """Characters that were typed before a dialog could be meant; they belong to the composer."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
-
-
-def make_approver(post: Callable[[Message], object]) -> Approver:
-    """An approver that posts the question and waits. A cancelled turn cancels the future, which closes the dialog."""
-
-    async def ask(request: ApprovalRequest) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        post(ApprovalWanted(request, future))
-        return await future
-
-    return ask

@@ -54,11 +54,31 @@ def _open_closed_streams() -> None:
 
 def _run(argv: Sequence[str]) -> int:
     arguments = parse(argv)
+    if arguments.command == "completion":
+        from tui.shell_completion import print_completion
+
+        return print_completion(arguments.action)
     from tui.startup import SetupError, starting
 
     try:
+        if arguments.tools:
+            from tui.tool_choice import check_tools
+
+            check_tools(arguments.tools)
         with starting(arguments, dict(os.environ), __version__) as startup:
             match arguments.command:
+                case "config" if arguments.action == "set":
+                    from tui.config_edit import set_key
+
+                    return set_key(startup)
+                case "login" | "logout":
+                    from tui.login import login, logout
+
+                    return login(startup) if arguments.command == "login" else logout(startup)
+                case "doctor":
+                    from tui.doctor import doctor
+
+                    return doctor(startup)
                 case "sessions" | "config" | "context" | "instructions":
                     from tui.reports import report
 

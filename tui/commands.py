@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tui import context_commands
 from tui.bridge import MODES, Target
 from tui.current import CurrentSession
 from tui.overlays import Overlays
@@ -31,6 +32,8 @@ class Command(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     """Those that completion offers."""
+    forms: tuple[tuple[str, str], ...] = ()
+    """Further ways to use it, as (argument, help), for the list of commands."""
 
     @property
     def needs_argument(self) -> bool:
@@ -60,20 +63,48 @@ def _resume(desk: Desk, argument: str) -> None:
         desk.overlays.pick_session()
 
 
-def _undo(desk: Desk, argument: str) -> None:
-    if argument in ("compact", "compaction"):
-        desk.current.undo_compaction()
-    else:
-        desk.current.notice("info", "What can be undone: /undo compact.")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command("help", "Keys and commands", lambda d, _: d.overlays.help(), aliases=("?",)),
     Command("model", "Choose the model", _model, "[PROVIDER/MODEL]"),
     Command("mode", "What may run without asking", _mode, "[plan|ask|edits|auto]", arguments=MODES),
-    Command("compact", "Summarise what is old", lambda d, a: d.current.compact(a), "[focus]"),
-    Command("undo", "Take back the last compaction", _undo, "compact", arguments=("compact",)),
+    Command(
+        "compact",
+        "Summarise what is old",
+        context_commands.compact,
+        "[focus]",
+        arguments=context_commands.COMPACT_WORDS,
+        forms=(
+            ("preview [focus]", "see first what goes and what is lost"),
+            ("edit [focus]", "the same, and edit the summary"),
+            ("from [KEY]", "a message and all behind it"),
+            ("up to [KEY]", "all before a message"),
+        ),
+    ),
+    Command(
+        "undo",
+        "Take back the last compaction or edit",
+        context_commands.undo,
+        "[compact|pin|drop|edit]",
+        arguments=context_commands.UNDO_WORDS,
+    ),
     Command("context", "What fills the window", lambda d, _: d.overlays.context()),
+    Command(
+        "pin",
+        "Keep the newest message word for word",
+        context_commands.pin,
+        "[TEXT|@PATH|KEY]",
+        forms=(("@PATH:FIRST-LAST", "lines of a file, as they are now"),),
+    ),
+    Command(
+        "instructions",
+        "What is loaded, and why",
+        context_commands.instructions,
+        "[reload]",
+        aliases=("memory",),
+        arguments=("reload",),
+    ),
+    Command("history", "Search what was said and done", context_commands.history, "WORDS"),
+    Command("cost", "What it cost, and what caching saved", lambda d, _: d.overlays.cost()),
     Command("new", "Begin a new session", lambda d, _: d.current.open(Target("new")), aliases=("clear",)),
     Command("resume", "Go back to an earlier session", _resume, "[ID]"),
     Command("quit", "Leave claw", lambda d, _: d.leave(), aliases=("exit", "q")),

@@ -7,15 +7,18 @@ what happens comes back as events, and its own troubles as notices.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from textual.message import Message
 
 from agent.events import Event, Notice, QueueChanged, SettingChanged
 from providers.types import Effort
-from tui.bridge import MODES, Launch, Mode, SessionControls, Target, make_approver
+from tui.bridge import MODES, Launch, Mode, SessionControls, Target
 from tui.feed import EventFeed
+from tui.questions import ask_include, make_approver, make_confirm
+
+T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 0.5
 """How long a turn may take to stop, and then a session to close, when claw ends."""
@@ -44,8 +47,10 @@ class CurrentSession:
         self._waiting: list[str] = []
         """Sent before a session was open, or while it could take no message."""
         self._opening: asyncio.Task[None] | None = None
-        self._work: asyncio.Task[None] | None = None
-        self._work_kind: Literal["turn", "compaction", ""] = ""
+        self._settling = False
+        """Whether a person still decides what the session's instructions may include."""
+        self._work: asyncio.Task[Any] | None = None
+        self._work_kind: Literal["turn", "attended", ""] = ""
 
     @property
     def session(self) -> SessionControls | None:
@@ -76,27 +81,45 @@ class CurrentSession:
             session = await self._launch.open(target, feed.emit, make_approver(self._post))
         except Exception as error:
             retry = "" if self._session is not None else "Enter tries again."
-            return self.notice("error", f"The session could not be opened: {_said(error)}", retry)
+            return self.notice("error", f"The session could not be opened: {said(error)}", retry)
+        session.confirm_with(make_confirm(self._post))
         old, self._session = self._session, None
         self._feed.close()
         if old is not None:
             await self._stop_work(old)
             if target.kind == "new":
                 _go_on_as(old, session)
-        self._feed, self._session = feed, session
+        self._feed, self._session, self._settling = feed, session, True
         if old is not None:
             await self._close(old)
         # Taken now: a message that waited becomes part of the transcript before the screen hears of the session.
         self._post(SessionOpened(session, target, list(session.replay())))
+        try:
+            await self._settle_includes(session)
+        finally:
+            self._settling = False
         if self._waiting:
             self._send_waiting()
         return None
+
+    async def _settle_includes(self, session: SessionControls) -> None:
+        """Ask about every include that leaves the workspace."""
+        allowed = False
+        try:
+            for question in await self._launch.open_includes(session):
+                if (decision := await ask_include(self._post, question)) is not None:
+                    await asyncio.to_thread(self._launch.decide_include, question.target, decision)
+                    allowed = allowed or decision
+            if allowed:
+                self.notice("info", session.reload_instructions())
+        except Exception as error:
+            self.notice("warning", f"The instructions stay as they are: {said(error)}", "/instructions shows them.")
 
     async def _close(self, session: SessionControls) -> None:
         try:
             await asyncio.wait_for(session.close(), CLOSE_TIMEOUT_S)
         except Exception as error:
-            self.notice("warning", f"The last session did not close cleanly: {_said(error)}")
+            self.notice("warning", f"The last session did not close cleanly: {said(error)}")
 
     async def _stop_work(self, session: SessionControls) -> None:
         if session.running:
@@ -126,12 +149,12 @@ class CurrentSession:
     def send(self, text: str) -> bool:
         """Send a message: as a turn, into the running turn, or later. True if a turn begins with it now."""
         session = self._session
-        if session is None:
+        if session is None or self._settling:
             self._wait_with(text)
             if self._launch.missing_key is None or self._opening is not None:
                 self.open(self._target)
             return False
-        if session.running and self._work_kind != "compaction":
+        if session.running and self._work_kind != "attended":
             self._attempt(lambda: session.steer(text))
             return False
         if self.busy:
@@ -155,7 +178,7 @@ class CurrentSession:
         try:
             await session.prompt(text)
         except Exception as error:
-            self.notice("error", f"The turn failed: {_said(error)}", "Nothing that was recorded is lost.")
+            self.notice("error", f"The turn failed: {said(error)}", "Nothing that was recorded is lost.")
 
     def interrupt(self) -> bool:
         """Stop what runs. False if nothing does."""
@@ -167,7 +190,7 @@ class CurrentSession:
             return True
         return False
 
-    # ------------------------------------------------------------------ settings and compaction
+    # ------------------------------------------------------------------ settings
 
     def cycle_mode(self) -> None:
         if self._session is not None:
@@ -184,35 +207,28 @@ class CurrentSession:
         if session := self.needed():
             self._attempt(lambda: session.set_model(name))
 
-    def compact(self, focus: str) -> None:
-        session = self.needed()
+    def use_set_up(self, name: str) -> None:
+        """Use the model that was just set up: in the open session, or in the one that is opened for it."""
+        session = self._session
         if session is None:
-            return None
-        if session.running:
-            return self.notice("info", "Not while it works. Esc interrupts.")
+            return self.open(Target())
+        if session.provider_name == "scripted":  # the demo knows no other model, and is no place to work in
+            return self.open(Target("new"))
+        return self.set_model(name)
 
-        async def run() -> None:
-            try:
-                await session.compact(focus)
-            except Exception as error:
-                self.notice("error", f"The compaction failed and changed nothing: {_said(error)}")
+    # ------------------------------------------------------------------ between turns
 
-        return self._start("compaction", run)
-
-    def undo_compaction(self) -> None:
+    def idle(self) -> SessionControls | None:
+        """The session, if it is open and at rest; otherwise it is said why not."""
         session = self.needed()
-        if session is None:
+        if session is not None and session.running:
+            self.notice("info", "Not while it works. Esc interrupts.")
             return None
-        if session.running:
-            return self.notice("info", "Not while it works. Esc interrupts.")
+        return session
 
-        async def run() -> None:
-            try:
-                self.notice("info", await session.undo_compaction())
-            except Exception as error:
-                self.notice("error", f"Nothing was undone: {_said(error)}")
-
-        return self._start("compaction", run)
+    def attend(self, work: Callable[[], Awaitable[T]]) -> "asyncio.Task[T]":
+        """Do something between turns: messages wait for its end, and `interrupt` cancels it. An error becomes a notice."""
+        return self._start("attended", work)
 
     # ------------------------------------------------------------------ facts
 
@@ -238,23 +254,24 @@ class CurrentSession:
         try:
             call()
         except Exception as error:
-            self.notice("error", _said(error))
+            self.notice("error", said(error))
 
-    def _start(self, kind: Literal["turn", "compaction"], work: Callable[[], Awaitable[None]]) -> None:
+    def _start(self, kind: Literal["turn", "attended"], work: Callable[[], Awaitable[T]]) -> "asyncio.Task[T]":
         before = self._work
 
-        async def run() -> None:
+        async def run() -> T:
             if before is not None:  # it has told its end, and may still be writing it down
                 await asyncio.wait({before})
-            await work()
+            return await work()
 
         self._work_kind = kind
-        self._work = asyncio.create_task(run(), name=kind)
-        self._work.add_done_callback(self._work_done)
+        task = self._work = asyncio.create_task(run(), name=kind)
+        task.add_done_callback(self._work_done)
+        return task
 
-    def _work_done(self, work: asyncio.Task[None]) -> None:
+    def _work_done(self, work: asyncio.Task[Any]) -> None:
         if not work.cancelled() and (error := work.exception()) is not None:
-            self.notice("error", _said(error))
+            self.notice("error", said(error))
         if self._waiting and self._session is not None:
             self._send_waiting()
 
@@ -270,7 +287,7 @@ def _go_on_as(old: SessionControls, fresh: SessionControls) -> None:
             fresh.set_mode(msgspec.convert(old.mode, Mode))
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """An error in its own words, with its remedy where it has one."""
     text = str(error) or type(error).__name__
     remedy = getattr(error, "remedy", "")

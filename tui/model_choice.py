@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from agent.context.o200k import TokenizerUnavailableError
 from agent.context.tokens import Counter
 from agent.model_in_force import Model
-from agent.model_listing import save_listing
+from agent.model_listing import read_listing, save_listing
 from providers import registry
 from providers.base import ListedModel, Provider
 from providers.errors import ProviderError
 from providers.model_table import MODELS
 from providers.models import Catalogue, ModelFacts, load_catalogue, model_facts
 from providers.types import Effort, ProviderConfig
+from tui.listed_models import Listing, ModelChoice, SilentProvider, choice_of
 from tui.startup import NoKeyError, Startup, reachable
 
 
@@ -29,6 +30,14 @@ class Models:
         self._clients: dict[str, Provider] = {}
         self._catalogue: Catalogue | None = None
         self._listed: dict[str, ListedModel] = {}
+        self._read: set[str] = set()
+        """Providers whose last listing was read from the disk."""
+
+    def renew(self, startup: Startup) -> None:
+        """Other settings from now on. Clients stay where their provider did not change."""
+        self._startup = startup
+        self._clients = {n: c for n, c in self._clients.items() if startup.providers.get(n) == c.config}
+        self._read.clear()
 
     def choose(self, name: str, effort: Effort | None = None) -> Model:
         """The model of that name. `effort` None: what the command line or the configuration says.
@@ -52,8 +61,16 @@ class Models:
     def facts(self, config: ProviderConfig, model_id: str) -> ModelFacts:
         overrides = self._startup.loaded.config.models
         override = overrides.get(f"{config.name}/{model_id}") or overrides.get(model_id)
-        listed = self._listed.get(f"{config.name}/{model_id}")
-        return model_facts(config, model_id, override, listed, self._catalogue)
+        return model_facts(config, model_id, override, self._listing(config, model_id), self._catalogue)
+
+    def _listing(self, config: ProviderConfig, model_id: str) -> ListedModel | None:
+        """What the server says of a model, or said within the last week."""
+        name = f"{config.name}/{model_id}"
+        if name not in self._listed and config.name not in self._read and config.api != "scripted":
+            self._read.add(config.name)
+            for model in read_listing(self._startup.paths.models, config):
+                self._listed.setdefault(f"{config.name}/{model.id}", model)
+        return self._listed.get(name)
 
     def load_prices(self) -> None:
         """Load the price catalogue, which no request needs. Blocks; call it in a thread."""
@@ -89,23 +106,27 @@ class Models:
         corrected = self._startup.default_name()
         return None if corrected == default else corrected
 
-    async def choices(self, patience_s: float) -> list[tuple[str, str]]:
-        """(PROVIDER/MODEL, a few words) for every provider that can be reached, as its server lists them, else from the table."""
-        choices: list[tuple[str, str]] = []
-        for name, config in self._startup.providers.items():
-            if not reachable(config):
-                continue
-            ids: list[str] = []
-            with contextlib.suppress(ProviderError, TimeoutError):
-                ids = [model.id for model in await self.listed(name, patience_s)]
-            for model_id in ids or [known for known, row in MODELS.items() if row.api == config.api]:
-                facts = self.facts(config, model_id)
-                choices.append((f"{name}/{model_id}", _detail(facts)))
-        return choices
+    async def choices(self, patience_s: float) -> Listing:
+        """Every provider's models as its server lists them, all asked side by side; those of the table, and who was silent and
+        why, where one does not answer."""
+        names = [name for name, config in self._startup.providers.items() if reachable(config)]
+        answers = await asyncio.gather(*(self._offered(name, patience_s) for name in names))
+        return [item for answer in answers for item in answer]
+
+    async def _offered(self, name: str, patience_s: float) -> list[ModelChoice | SilentProvider]:
+        config = self._startup.providers[name]
+        ids: list[str] = []
+        silent: list[SilentProvider] = []
+        try:
+            ids = [model.id for model in await self.listed(name, patience_s)]
+        except TimeoutError:
+            silent = [SilentProvider(name, f"no answer within {patience_s:g} s")]
+        except ProviderError as error:
+            silent = [SilentProvider(name, f"{error.message} {error.remedy}".strip())]
+        if not ids:  # what it listed within the last week, else what is known of its API
+            ids = [m.id for m in read_listing(self._startup.paths.models, config)] or _in_table(config)
+        return [*(choice_of(self.facts(config, model_id)) for model_id in ids), *silent]
 
 
-def _detail(facts: ModelFacts) -> str:
-    window = facts.context_window_tokens
-    size = f"{window / 1_000_000:g}M" if window >= 1_000_000 else f"{window // 1000}k"
-    price = f" · ${facts.price.input:g} in, ${facts.price.output:g} out per million" if facts.price is not None else ""
-    return f"{size} window{price}"
+def _in_table(config: ProviderConfig) -> list[str]:
+    return [known for known, row in MODELS.items() if row.api == config.api]

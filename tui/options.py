@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from claw import __version__
 from tui.arguments import EFFORTS, MODES, SUBCOMMANDS, Arguments, UsageError, split_rules
+from tui.subcommand_options import Parser, parse_subcommand
 
 _PROMPT_OPTIONS = ("-p", "--print", "--prompt")
 
@@ -15,35 +16,42 @@ The interactive coding agent for the terminal.
   claw -p PROMPT             one task without a screen; piped input is added to the prompt
   claw -c | -r [ID]          go on with the last session of this folder | with session ID
   claw demo                  a scripted demonstration; needs no key and no network
-  claw sessions list|show ID
+  claw sessions list|show|search|export|rm|du
   claw config show|path|check
+  claw config set [--user|--project|--local] KEY VALUE | --unset KEY
   claw context [SESSION] [--json]
-  claw instructions [--json]
+  claw instructions [lint] [--json]
+  claw login|logout [PROVIDER]
+  claw doctor [--json] [--online]
+  claw completion bash|zsh|fish
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> "None":  # type: ignore[override]  # argparse says NoReturn; this raises
-        raise UsageError(message)
 
 
 def parse_options(argv: Sequence[str]) -> Arguments:
     """See `arguments.parse`."""
     if argv and argv[0] in SUBCOMMANDS:
-        return _parse_subcommand(argv[0], argv[1:])
+        return parse_subcommand(argv[0], argv[1:])
     rest, prompt = _take_prompt(argv)
-    return _collect(_run_parser(), rest, prompt)
+    parser = run_parser()
+    return _collect(parser, _with_values(parser, rest), prompt)
 
 
-def _run_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def run_parser() -> Parser:
+    """The parser of `claw` without a subcommand."""
+    parser = Parser(
         prog="claw", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("prompt", nargs="?", help="sent at once when the screen is up")
     parser.add_argument(
         "-p", "--print", "--prompt", dest="print_prompt", metavar="PROMPT", help="one task without a screen"
     )
-    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="of -p; text is the default")
+    parser.add_argument(
+        "--output-format", choices=("text", "json", "stream-json"), default="text", help="of -p; text is the default"
+    )
+    parser.add_argument(
+        "--input-format", choices=("text", "stream-json"), default="text", help="stream-json: messages as JSON lines"
+    )
+    parser.add_argument("--output-schema", metavar="FILE", help="of -p: a JSON Schema that the answer must fit")
     parser.add_argument("-m", "--model", metavar="PROVIDER/MODEL", help="the model that answers")
     parser.add_argument("--effort", choices=EFFORTS, help="how much the model thinks")
     parser.add_argument("--mode", choices=MODES, help="what may run without asking; ask is the default")
@@ -62,6 +70,8 @@ def _run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--disallowed-tools", action="append", default=[], metavar="RULES", help="what is refused, written alike"
     )
+    parser.add_argument("--tools", metavar="NAMES", help="give the model these tools alone, for instance 'read,grep'")
+    parser.add_argument("--append-system-prompt", default="", metavar="TEXT", help="stands behind the system prompt")
     parser.add_argument("--add-dir", action="append", default=[], metavar="DIR", help="a further folder to work in")
     parser.add_argument(
         "--config", action="append", default=[], metavar="KEY=VALUE", help="any key of config.toml, dotted"
@@ -70,35 +80,11 @@ def _run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-session", action="store_true", help="keep nothing of this run")
     parser.add_argument("--no-instructions", action="store_true", help="load no instruction files")
     parser.add_argument("--trust", action="store_true", help="trust this folder for this run")
+    parser.add_argument(
+        "--yes", action="store_true", help="accept what it says it will cost, where nobody can be asked"
+    )
     parser.add_argument("--version", action="version", version=f"claw {__version__}")
     return parser
-
-
-def _parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
-    parser = _Parser(prog=f"claw {name}", allow_abbrev=False)
-    match name:
-        case "sessions":
-            parser.add_argument("action", choices=("list", "show"))
-            parser.add_argument("session", nargs="?", default="", help="id, or the beginning of one")
-            parser.add_argument("--json", action="store_true", dest="as_json")
-        case "config":
-            parser.add_argument("action", choices=("show", "path", "check"))
-            parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
-            parser.add_argument("--profile", metavar="NAME")
-        case "context":
-            parser.add_argument("session", nargs="?", default="", help="id; without it the last session of this folder")
-            parser.add_argument("--json", action="store_true", dest="as_json")
-        case "instructions":
-            parser.add_argument("--json", action="store_true", dest="as_json")
-        case "demo":
-            parser.add_argument("--mode", choices=MODES)
-    given = parser.parse_args(list(argv))
-    if name == "sessions" and given.action == "show" and not given.session:
-        raise UsageError("`claw sessions show` needs a session id; `claw sessions list` shows them.")
-    values = vars(given)
-    if "config" in values:
-        values["config"] = tuple(values["config"])
-    return Arguments(command=name, **values)  # type: ignore[arg-type]  # one of SUBCOMMANDS
 
 
 def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt: str | None) -> Arguments:
@@ -113,10 +99,18 @@ def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt:
         raise UsageError("--fork copies a session: say which with -c or -r ID.")
     if given.no_session and (given.continue_last or given.resume is not None):
         raise UsageError("--no-session keeps nothing and has nothing to go on from.")
+    reads_lines = given.input_format == "stream-json"
+    print_mode = print_prompt is not None or reads_lines
+    if reads_lines and given.output_format != "stream-json":
+        raise UsageError("--input-format stream-json goes with --output-format stream-json.")
+    if not print_mode and (given.output_format != "text" or given.output_schema is not None):
+        raise UsageError("--output-format and --output-schema belong to `claw -p PROMPT`.")
     return Arguments(
         prompt=print_prompt if print_prompt is not None else given.prompt or "",
-        print_mode=print_prompt is not None,
+        print_mode=print_mode,
         output_format=given.output_format,
+        input_format=given.input_format,
+        output_schema=given.output_schema,
         model=given.model,
         effort=given.effort,
         mode=given.mode,
@@ -127,12 +121,15 @@ def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt:
         max_cost=given.max_cost,
         allowed_tools=split_rules(given.allowed_tools),
         disallowed_tools=split_rules(given.disallowed_tools),
+        tools=None if given.tools is None else split_rules([given.tools]),
+        append_system_prompt=given.append_system_prompt,
         add_dirs=tuple(given.add_dir),
         config=tuple(given.config),
         profile=given.profile,
         no_session=given.no_session,
         no_instructions=given.no_instructions,
         trust=given.trust,
+        yes=given.yes,
     )
 
 
@@ -157,6 +154,25 @@ def _take_prompt(argv: Sequence[str]) -> tuple[list[str], str | None]:
         else:
             rest.append(argument)
     return rest, "" if prompt == "-" else prompt
+
+
+def _with_values(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+    """The arguments with each option and its value in one word, so that a value that begins with a dash stays one."""
+    long_names = {
+        name: action.option_strings[-1]
+        for action in parser._actions  # argparse has no public list of what was added
+        if action.nargs is None
+        for name in action.option_strings
+    }
+    joined: list[str] = []
+    remaining = iter(argv)
+    for argument in remaining:
+        if argument == "--":
+            return [*joined, argument, *remaining]
+        if argument in long_names and (value := next(remaining, None)) is not None:
+            argument = f"{long_names[argument]}={value}"
+        joined.append(argument)
+    return joined
 
 
 def _positive_int(text: str) -> int:

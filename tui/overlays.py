@@ -3,13 +3,19 @@ are first needed, which keeps them out of the first frame.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.app import App
 
-from agent.permissions.approval import Answer, Deny
-from tui.bridge import ApprovalWanted, Launch, NoKey, Target
-from tui.current import CurrentSession
+from agent.permissions.approval import ApprovalRequest
+from tui.bridge import IncludeQuestion, Launch, NoKey, SessionControls, Target
+from tui.current import CurrentSession, said
+from tui.questions import QuestionAsked
+
+if TYPE_CHECKING:
+    from agent.context.compaction_values import Span
+    from tui.screens.compact_preview import Accepted, CompactPreviewScreen
+    from tui.screens.question import Question
 
 
 class Overlays:
@@ -19,6 +25,7 @@ class Overlays:
         self._app = app
         self._launch = launch
         self._current = current
+        self._preview: CompactPreviewScreen | None = None
 
     def help(self) -> None:
         from tui.screens.help import HelpScreen
@@ -26,10 +33,11 @@ class Overlays:
         self._app.push_screen(HelpScreen())
 
     def context(self) -> None:
+        from tui.context_source import SessionWindow
         from tui.screens.context import ContextScreen
 
         if (session := self._current.needed()) is not None:
-            self._app.push_screen(ContextScreen(session.gauge(), session.breakdown()))
+            self._app.push_screen(ContextScreen(SessionWindow(session)))
 
     def pick_model(self) -> None:
         from tui.screens.model import ModelScreen
@@ -51,32 +59,125 @@ class Overlays:
 
         self._app.push_screen(SessionsScreen(self._launch.list_sessions), picked)
 
-    def no_key(self, missing: NoKey, leave: Callable[[], None]) -> None:
-        from tui.screens.no_key import NoKeyScreen
+    def set_up(self, leave: Callable[[], None] | None = None) -> None:
+        """The set-up; `leave` is what Quit does where it is the first screen, which cannot be closed otherwise."""
+        from tui.screens.setup import SetupScreen
 
         def chosen(choice: str | None) -> None:
             if choice == "demo":
                 self._current.open(Target("demo"))
-            else:
+            elif choice == "quit" and leave is not None:
                 leave()
+            elif choice:
+                self._current.use_set_up(choice)
 
-        self._app.push_screen(NoKeyScreen(missing), chosen)
+        missing = self._launch.missing_key or NoKey(*self._launch.own_files)
+        self._app.push_screen(SetupScreen(self._launch.make_set_up(), missing, is_first=leave is not None), chosen)
 
-    def ask(self, question: ApprovalWanted) -> None:
+    # ------------------------------------------------------------------ the window
+
+    def pick_message(self, where: Literal["from", "up to"], picked: Callable[[int], None]) -> None:
+        from tui.screens.pick_message import message_picker
+
+        if (session := self._current.needed()) is not None:
+            screen = message_picker(session.editor.pieces(), where)
+            self._app.push_screen(screen, lambda key: picked(int(key)) if key else None)
+
+    def pick_undo(self, picked: Callable[[str], None]) -> None:
+        from tui.screens.pick_message import undo_picker
+
+        if (session := self._current.needed()) is not None:
+            screen = undo_picker(session.editor.newest())
+            self._app.push_screen(screen, lambda word: picked(word) if word else None)
+
+    def preview_compaction(self, focus: str, span: "Span | None", *, editing: bool) -> None:
+        """Show what a compaction would do, let the summary be written, and do what is accepted."""
+        from agent.context.compaction_values import NotCompacted
+        from tui.screens.compact_preview import CompactPreviewScreen
+
+        session = self._current.idle()
+        if session is None:
+            return None
+        try:
+            preview = session.preview_compaction(focus, span)
+        except Exception as error:
+            return self._current.notice("error", f"Nothing can be previewed: {said(error)}")
+        if isinstance(preview, NotCompacted):
+            return self._current.notice("info", f"Not compacted: {preview.reason}.", preview.remedy)
+        screen = self._preview = CompactPreviewScreen(
+            preview,
+            lambda: self._current.attend(lambda: session.draft_compaction(focus, span)),
+            editing=editing,
+        )
+        self._app.push_screen(screen, lambda accepted: self._compact(session, accepted))
+        return None
+
+    def _compact(self, session: SessionControls, accepted: "Accepted | None") -> None:
+        self._preview = None
+        if accepted is None:
+            return
+        try:
+            session.accept_compaction(accepted.draft, accepted.summary, accepted.keep)
+        except Exception as error:
+            self._current.notice("error", f"The compaction failed and changed nothing: {said(error)}")
+
+    def summary_news(self, news: str) -> None:
+        """How a summary gets on that a dialog waits for; foreign text."""
+        if self._preview is not None:
+            self._preview.tell(news)
+
+    def history(self, words: str) -> None:
+        from tui.screens.history import HistoryScreen
+
+        if (session := self._current.needed()) is not None:
+            self._app.push_screen(HistoryScreen(words, session.search(words), session.entry))
+
+    def cost(self) -> None:
+        from tui.screens.cost import CostScreen
+
+        if (session := self._current.needed()) is not None:
+            self._app.push_screen(CostScreen(session.costs(), session.cache_breaks()))
+
+    def instructions(self, reload: Callable[[], None]) -> None:
+        """`reload` is what `r` does."""
+        from tui.screens.instructions import InstructionsScreen
+
+        def wished(wish: str | None) -> None:
+            if wish == "reload":
+                reload()
+
+        if (session := self._current.needed()) is not None:
+            self._app.push_screen(InstructionsScreen(session.instructions()), wished)
+
+    # ------------------------------------------------------------------ questions
+
+    def ask(self, question: QuestionAsked) -> None:
         """Open the dialog; a question that is taken back closes it."""
-        from tui.screens.approval import ApprovalScreen
-
         future = question.future
         if future.done():
             return
-        screen = ApprovalScreen(question.request)
+        screen = self._dialog(question)
 
-        def answered(answer: Answer | None) -> None:
+        def answered(answer: object) -> None:
             if not future.done():
-                future.set_result(answer if answer is not None else Deny())
+                future.set_result(answer)
 
         future.add_done_callback(lambda done: screen.withdraw() if done.cancelled() else None)
         self._app.push_screen(screen, answered)
+
+    def _dialog(self, question: QuestionAsked) -> "Question[Any]":
+        request = question.request
+        if isinstance(request, ApprovalRequest):
+            from tui.screens.approval import ApprovalScreen
+
+            return ApprovalScreen(request)
+        if isinstance(request, IncludeQuestion):
+            from tui.screens.include_consent import IncludeConsentScreen
+
+            return IncludeConsentScreen(request)
+        from tui.screens.confirm import ConfirmScreen
+
+        return ConfirmScreen(request)
 
     def close_top(self) -> bool:
         """Ctrl+C: close the topmost screen without a result. A question goes with its turn, if one runs.
@@ -84,12 +185,12 @@ class Overlays:
         Returns:
             False if no screen was open.
         """
-        from tui.screens.approval import ApprovalScreen
         from tui.screens.dialog import Dialog
+        from tui.screens.question import Question
 
         top = self._app.screen
         if not isinstance(top, Dialog):
             return False
-        if not (isinstance(top, ApprovalScreen) and self._current.interrupt()):
+        if not (isinstance(top, Question) and self._current.interrupt()):
             top.finish(None)
         return True

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agent import events
 from providers.types import TextBlock, ThinkingBlock
+from tui.money import money
 from tui.widgets.queue import QueueView
 from tui.widgets.status import StatusLine, short_tokens
 from tui.widgets.transcript import TranscriptView
@@ -22,6 +23,11 @@ _END_WORDS = {
     "refusal": ("warning", "The model refused to answer."),
     "no_answer": ("warning", "The model gave no answer."),
 }
+_TRIGGERS = {"auto": "automatic", "manual": "by hand", "overflow": "overflow"}
+_COMPACTED_MORE = (
+    "/undo compact takes it back, also after more talk and after a restart. Nothing is deleted: /history WORDS finds what "
+    "was replaced, and the model finds it too."
+)
 
 
 class Presenter:
@@ -34,12 +40,17 @@ class Presenter:
         working: WorkingLine,
         queue: QueueView,
         on_turn_end: Callable[[], None],
+        on_summary_news: Callable[[str], None] = lambda news: None,
     ) -> None:
+        """`on_summary_news` hears how a summary gets on that a dialog waits for; foreign text."""
         self._transcript = transcript
         self._status = status
         self._working = working
         self._queue = queue
         self._on_turn_end = on_turn_end
+        self._on_summary_news = on_summary_news
+        self._compaction = ""
+        """Trigger of the compaction under way."""
         self._streamed = False
         """Whether the running step has shown text or thinking."""
         self._model = ""
@@ -50,6 +61,7 @@ class Presenter:
         """Nothing of the last session stays on the screen."""
         self._streamed = False
         self._in_turn = False
+        self._compaction = ""
         self._running_tools.clear()
         self._working.end()
         self._queue.texts = ()
@@ -86,7 +98,7 @@ class Presenter:
                 self._show_setting(event)
             case events.UserMessageAdded(key=key, text=text):
                 self._transcript.add_user(key, text)
-            case events.CompactionStarted() | events.CompactionFinished():
+            case events.CompactionStarted() | events.CompactionProgress() | events.CompactionFinished():
                 self._show_compaction(event)
             case _:
                 self._show_turn(event)
@@ -102,10 +114,8 @@ class Presenter:
                 self._working.say(f"waiting for {model}")
             case events.MessageCompleted():
                 self._show_message(event)
-            case events.RetryScheduled(reason=reason, delay_s=delay, attempt=attempt, max_attempts=most):
-                self._streamed = False
-                self._transcript.discard_stream()
-                self._working.retry(reason, delay, attempt, most)
+            case events.RetryScheduled():
+                self._show_retry(event)
             case events.TurnEnded(reason=reason, error=error):
                 self._transcript.end_message()
                 self._in_turn = False
@@ -115,6 +125,15 @@ class Presenter:
                 self._on_turn_end()
             case _:
                 pass
+
+    def _show_retry(self, event: events.RetryScheduled) -> None:
+        attempt, most = event.attempt, event.max_attempts
+        if self._in_turn or self._compaction:
+            self._streamed = False
+            self._transcript.discard_stream()
+            self._working.retry(event.reason, event.delay_s, attempt, most)
+        else:
+            self._on_summary_news(f"{event.reason}; next try in {round(event.delay_s)} s ({attempt}/{most})")
 
     def _show_message(self, event: events.MessageCompleted) -> None:
         if not self._streamed:  # replayed, or a provider that does not stream
@@ -153,20 +172,39 @@ class Presenter:
             self._status.facts, model=f"{event.provider}/{event.model}", mode=event.mode, effort=event.effort
         )
 
-    def _show_compaction(self, event: events.CompactionStarted | events.CompactionFinished) -> None:
-        if isinstance(event, events.CompactionStarted):
-            if self._in_turn:
-                self._working.say("compacting")
-            else:
-                self._working.begin("compacting")
-            return
+    def _show_compaction(
+        self, event: events.CompactionStarted | events.CompactionProgress | events.CompactionFinished
+    ) -> None:
+        match event:
+            case events.CompactionStarted(trigger=trigger):
+                self._compaction = trigger
+                if self._in_turn:
+                    self._working.say("compacting")
+                else:
+                    self._working.begin("compacting")
+            case events.CompactionProgress(done=done, calls=calls):
+                if calls > 1:
+                    news = f"summarising {min(done + 1, calls)} of {calls}"
+                    if self._compaction:
+                        self._working.say(f"compacting: {news}")
+                    else:
+                        self._on_summary_news(news)
+            case events.CompactionFinished():
+                self._show_compacted(event)
+
+    def _show_compacted(self, event: events.CompactionFinished) -> None:
+        trigger, self._compaction = self._compaction, ""
         if not self._in_turn:
             self._working.end()
         if event.key is None:
-            self._transcript.add_notice("info", event.message or "Nothing to compact.")
-        else:
-            before, after = short_tokens(event.tokens_before), short_tokens(event.tokens_after)
-            self._transcript.add_compaction(f"Compacted {before} to {after} tokens. /undo compact takes it back.")
+            return self._transcript.add_notice("info", event.message or "Nothing to compact.")
+        before, after = short_tokens(event.tokens_before), short_tokens(event.tokens_after)
+        facts = [_TRIGGERS[trigger]] if trigger in _TRIGGERS else []
+        if event.cost_usd is not None:
+            facts.append(money(event.cost_usd))
+        more = f" ({', '.join(facts)})" if facts else ""
+        title = f"Compacted {before} → {after}{more} · /undo compact"
+        return self._transcript.add_compaction(f"{title}\n{_COMPACTED_MORE}")
 
     def _show_end(self, reason: str, error: str) -> None:
         if (said := _END_WORDS.get(reason)) is not None:

@@ -7,7 +7,7 @@ scripts that need it stay. The result is plain text: draw it as segments or with
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
@@ -27,7 +27,11 @@ _HIDDEN = (
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_BOUND = re.compile("[\u200c\u200d\ufe0e\ufe0f\U000e0100-\U000e01ef]")
+"""Characters that stay where they join or vary what they stand by."""
+_BOUND_SET = frozenset("\u200c\u200d\ufe0e\ufe0f") | {chr(code) for code in range(0xE0100, 0xE01F0)}
 _MAX_HELD_CHARS = 64
+_MOST_REPLACED = 32
 
 
 # Large sets take milliseconds to compile, so these patterns are made when they are first needed.
@@ -37,13 +41,12 @@ def _suspect() -> re.Pattern[str]:
 
 
 @cache
-def _drawn() -> re.Pattern[str]:
+def _kept() -> re.Pattern[str]:
     return re.compile(
-        f"(?P<keep>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
+        f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
         f"|(?<=[0-9#*{_EMOJI}\u2000-\u33ff])[\ufe0e\ufe0f]"
         f"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}])"
-        f"|(?<=[{_IDEOGRAPH}])[\U000e0100-\U000e01ef])"
-        f"|[\x00-\x08\x0b-\x1f\x7f-\x9f{_HIDDEN}]"
+        f"|(?<=[{_IDEOGRAPH}])[\U000e0100-\U000e01ef]"
     )
 
 
@@ -55,18 +58,28 @@ def _unsettled() -> re.Pattern[str]:
 
 def warm_up() -> None:
     """Make what the first foreign text needs; call it in a thread."""
-    _suspect(), _drawn(), _unsettled()
+    _suspect(), _kept(), _unsettled()
 
 
 def clean(text: str) -> str:
     """A whole text, fit to be drawn. CRLF becomes a newline; a lone CR is shown."""
     if text.isascii():
-        if not _CONTROL.search(text):
-            return text
-    elif not _suspect().search(text):
+        return _replaced(text.replace("\r\n", "\n"), set(_CONTROL.findall(text)))
+    if not _suspect().search(text):
         return text
     text = _SURROGATES.sub(_join_pair, text.replace("\r\n", "\n"))
-    return _drawn().sub(_visible, text)
+    # First what its neighbours decide on, while they stand as they came.
+    text = _BOUND.sub(lambda m: m[0] if _kept().match(m.string, m.start()) else _visible(m[0]), text)
+    return _replaced(text, set(_suspect().findall(text)) - _BOUND_SET)
+
+
+def _replaced(text: str, characters: Collection[str]) -> str:
+    """The text with each of these made visible. By far quicker than a substitution at each place."""
+    if len(characters) > _MOST_REPLACED:
+        return text.translate({ord(character): _visible(character) for character in characters})
+    for character in characters:
+        text = text.replace(character, _visible(character))
+    return text
 
 
 class Sanitizer:
@@ -102,10 +115,8 @@ def _join_pair(match: re.Match[str]) -> str:
     return match[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
-def _visible(match: re.Match[str]) -> str:
-    if match["keep"]:
-        return match[0]
-    code = ord(match[0])
+def _visible(character: str) -> str:
+    code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
     if code == 0x7F:

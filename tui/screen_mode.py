@@ -16,7 +16,7 @@ from agent.config.paths import path_text
 from agent.events import Emit
 from agent.permissions.approval import Approver
 from tui.arguments import parse
-from tui.bridge import Launch, ModelChoice, NoKey, SessionControls, SessionSummary, Target
+from tui.bridge import IncludeQuestion, Launch, ModelChoice, NoKey, SessionControls, SessionSummary, Target
 from tui.run import run_app
 from tui.startup import NoKeyError, SetupError, Startup, starting
 
@@ -54,6 +54,8 @@ def run_screen(startup: Startup) -> int:
                 initial_prompt=arguments.prompt or ("/resume" if arguments.resume == "" else ""),
                 list_sessions=screen.list_sessions,
                 list_models=screen.list_models,
+                open_includes=screen.open_includes,
+                decide_include=screen.decide_include,
                 warm_up=screen.warm_up,
                 # Without a key only the demo can be played, and that leaves nothing behind.
                 history_file=startup.paths.history_file if missing is None else None,
@@ -116,6 +118,17 @@ class Screens:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return session
+
+    async def open_includes(self, session: SessionControls) -> Sequence[IncludeQuestion]:
+        from tui.screens.include_consent import include_questions
+
+        return include_questions(session.instruction_items())
+
+    def decide_include(self, target: str, allowed: bool) -> None:
+        """Blocks."""
+        from agent.permissions.consents import Consents
+
+        Consents(self._startup.paths.state_file, self._startup.project).decide(Path(target), allowed)
 
     async def list_sessions(self) -> Sequence[SessionSummary]:
         from agent.store import sessions

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.config.layers import LoadedConfig, load_config
 from agent.config.paths import HomeError, Paths, project_root
-from agent.config.providers import provider_configs
+from agent.config.providers import known_local, provider_configs
 from agent.config.trust import is_trusted
 from agent.events import Notice
 from agent.model_listing import read_listing
@@ -95,6 +95,8 @@ class Startup(Struct, frozen=True):
             SetupError: it names no provider that there is.
         """
         provider, slash, model_id = name.partition("/")
+        if slash and provider not in self.providers and (local := known_local(provider)) is not None:
+            self.providers[provider] = local  # named by hand, which is what it takes
         if slash and provider in self.providers and model_id:
             return name
         guess = (
@@ -142,7 +144,7 @@ def starting(arguments: Arguments, env: Mapping[str, str], version: str) -> Iter
         paths,
         project,
         env,
-        arguments.config,
+        overrides(arguments),
         arguments.profile,
         trusted=is_trusted(project, paths, this_run=arguments.trust),
     )
@@ -155,7 +157,7 @@ def _demo(arguments: Arguments, env: Mapping[str, str], paths: Paths, scratch: P
     project = create_demo_project(scratch / "project")
     config, data, state, cache = (scratch / name for name in ("config", "data", "state", "cache"))
     own = Paths(config, data, state, cache, home=paths.home, managed=paths.managed)
-    loaded = load_config(own, project, {}, (), None)
+    loaded = load_config(own, project, {}, overrides(replace(arguments, config=())), None)
     # A demo may stand for nothing but itself: no key, no session and no rule of the user's is touched.
     # With `edits` the script's test runs are allowed too, so that it can finish where nobody is asked.
     allowed = ("bash(python3 -m unittest)",) if arguments.mode == "edits" else ()
@@ -171,6 +173,12 @@ def _demo(arguments: Arguments, env: Mapping[str, str], paths: Paths, scratch: P
     )
     providers = {"scripted": ProviderConfig("scripted", "scripted")}
     return Startup(quiet, {}, own, project, project, loaded, providers, version)
+
+
+def overrides(arguments: Arguments) -> tuple[str, ...]:
+    """What the command line sets of the configuration, so that each key's rule holds for it too."""
+    limits = (("limits.max_cost", arguments.max_cost), ("limits.max_turns", arguments.max_turns))
+    return (*arguments.config, *(f"{key}={value!r}" for key, value in limits if value is not None))
 
 
 def reachable(config: ProviderConfig) -> bool:

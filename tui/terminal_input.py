@@ -21,7 +21,13 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
+from tui.paste_input import Keys, Pasted, PasteSplitter
+
 _READ_BYTES = 4_096
+_LARGE_READ_BYTES = 1_024
+"""After a read of this size more is to be expected at once."""
+_PASTE_PATIENCE_TICKS = 50
+"""After this many ticks without input a paste whose end never came counts as ended."""
 _LONGEST_SEQUENCE = 64
 _TICK_S = 0.1
 """How often the parser is asked whether a lone Escape has waited long enough."""
@@ -52,6 +58,7 @@ class TerminalDriver(LinuxDriver):
         early_bytes = _waiting_bytes(self.fileno)
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        splitter, quiet_ticks = PasteSplitter(), 0
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -63,14 +70,27 @@ class TerminalDriver(LinuxDriver):
                         data = data.replace(b"\n", b"\r")
                     if not data:
                         self.exit_event.wait(_TICK_S)  # the terminal is gone; what watches it ends the program
-                    for piece in _pieces(decode(data)):
-                        parser = self._dispatch(parser, piece)
+                    quiet_ticks = 0
+                    parser = self._take(parser, splitter.feed(decode(data), more=len(data) >= _LARGE_READ_BYTES))
+                elif splitter.waits:
+                    quiet_ticks += 1
+                    if quiet_ticks > (_PASTE_PATIENCE_TICKS if splitter.in_paste else 0):
+                        parser = self._take(parser, splitter.give_up())
                 parser = self._dispatch(parser)
 
     def _read(self, most_bytes: int) -> bytes:
         with contextlib.suppress(OSError):
             return os.read(self.fileno, most_bytes)
         return b""
+
+    def _take(self, parser: XTermParser, parts: Iterator[Keys | Pasted]) -> XTermParser:
+        for part in parts:
+            if isinstance(part, Pasted):
+                self.process_message(events.Paste(part.text))
+            else:
+                for piece in _pieces(part.text):
+                    parser = self._dispatch(parser, piece)
+        return parser
 
     def _dispatch(self, parser: XTermParser, text: str = "") -> XTermParser:
         """Hand on the events of the text, or of the time that has passed; the parser to go on with."""

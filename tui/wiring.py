@@ -5,32 +5,41 @@ Opening is quick and imports no SDK; what is heavy (SDK, tokenizer, prices) is l
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from agent.calls import CallRunner
+from agent.config.trust import is_trusted
 from agent.context.budget import ContextSettings
 from agent.context.meter import Meter
+from agent.context.superseded import ShownFiles
 from agent.context.tokens import TOKENIZER, Counter
 from agent.conversation import Conversation
 from agent.events import Emit, Notice
+from agent.images import image_limits
 from agent.instructions.discovery import Place
+from agent.instructions.in_force import InstructionsInForce
+from agent.instructions.on_disk import InstructionsOnDisk
 from agent.permissions.approval import Approver
 from agent.permissions.configured import configured_rules
+from agent.permissions.consents import Consents
 from agent.permissions.gate import Gate, Mode
 from agent.permissions.grants import Grants
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.rules import RuleError
 from agent.permissions.workspace import Workspace
 from agent.processes import Spawner
+from agent.recall import OtherSession, Recall
 from agent.recorder import Recorder
+from agent.registry import Registry
 from agent.results import SpillFolder
 from agent.retry import RetryPolicy
 from agent.session import Session
-from agent.starting import Beginning, opening_payloads
+from agent.snapshots import workspace_reader
+from agent.starting import Beginning, Said, opening_payloads, reminders
 from agent.store import sessions
 from agent.store.base import NoStore, SessionStore
 from agent.store.lock import SessionBusyError
@@ -40,8 +49,10 @@ from agent.tools.built_in import built_in_tools
 from agent.transcript import Transcript
 from agent.window import Window
 from providers.types import Effort
+from tui.compaction_setup import compaction_setup
 from tui.model_choice import Models
 from tui.startup import SetupError, Startup, reachable
+from tui.tool_choice import chosen_tools
 
 
 class Opener:
@@ -107,15 +118,29 @@ class Opener:
         model = self.models.choose(self._session_model(recorder.window), msgspec.convert(effort, Effort | None))
         workspace, spawner = self._workspace(session_id), Spawner()
         gate = self._gate(workspace, emit)
-        tools = {tool.name: tool for tool in built_in_tools()}
-        place = Place(startup.paths, startup.project, startup.cwd, workspace.extra)
+        said = Said(startup.arguments.tools, startup.arguments.append_system_prompt.strip() or None)
+        said = said.or_before(transcript.branch)
+        tools = chosen_tools(said.tools)
+        registry = Registry()
+        disk = InstructionsOnDisk(
+            self._place(workspace),
+            config.instructions,
+            registry,
+            enabled=not startup.arguments.no_instructions,
+            # Where nobody can be asked, what was not decided before is refused.
+            consents=Consents(startup.paths.state_file, startup.project, can_ask=approver is not None),
+            effective_window_tokens=lambda: conversation.limits.effective,
+            count_tokens=self.models.counter.count,
+        )
         beginning = Beginning(
-            place,
+            disk,
+            registry,
             config,
             tuple(tools.values()),
             startup.version,
-            use_instructions=not startup.arguments.no_instructions,
+            count_tokens=self.models.counter.count,
             clock=self._clock,
+            said=said,
         )
         spills = SpillFolder(startup.paths.spills / session_id)
         conversation = Conversation(
@@ -125,20 +150,33 @@ class Opener:
             msgspec.convert(msgspec.to_builtins(config.context), ContextSettings),
             startup.env,
             emit,
-            lambda: beginning.prefix(conversation.limits.effective, self.models.counter.count),
+            beginning.prefix,
             spills,
-            max_cost_usd=startup.arguments.max_cost or config.limits.max_cost,
+            compaction=compaction_setup(startup, self.models, spawner, workspace, emit),
+            max_cost_usd=config.limits.max_cost,
             queue=list(loaded.queue) if loaded is not None else [],
             retry_policy=self._retry_policy,
         )
+        recall = self._recall(recorder, session_id)
+        shown_files = ShownFiles(transcript, recorder.window)
         conversation.calls = CallRunner(
             tools,
             gate,
             approver,
-            lambda call_id, progress: ToolContext(call_id, workspace, spawner, conversation.known_files, progress),
+            lambda call_id, progress: ToolContext(
+                call_id,
+                workspace,
+                spawner,
+                conversation.known_files,
+                progress,
+                recall,
+                shows_whole=shown_files.whole,
+                image_limits=image_limits(conversation.facts.api) if conversation.facts.images else None,
+            ),
             conversation,
             emit,
         )
+        conversation.instructions = InstructionsInForce(disk, conversation)
         conversation.take_past()
         if unanswered := len(recorder.window.open_calls):
             emit(_interrupted(unanswered))
@@ -150,11 +188,18 @@ class Opener:
             startup.cwd,
             self.models.choose,
             lambda: opening_payloads(beginning, conversation, gate.mode),
-            lambda opening: beginning.reminders(transcript.branch, recorder.window, conversation.known_files, opening),
+            lambda opening: reminders(beginning, conversation, gate.mode, opening),
+            recall=recall,
+            read_file=workspace_reader(workspace),
             load_prices=self.models.load_prices,
             load_tokenizer=self.models.load_tokenizer,
-            max_turns=startup.arguments.max_turns or config.limits.max_turns,
+            max_turns=config.limits.max_turns,
         )
+
+    def _place(self, workspace: Workspace) -> Place:
+        startup = self.startup
+        trusted = is_trusted(startup.project, startup.paths, this_run=startup.arguments.trust)
+        return Place(startup.paths, startup.project, startup.cwd, workspace.extra, trusted)
 
     def _store(
         self, emit: Emit, loop: asyncio.AbstractEventLoop, resume: Path | None, fork: bool
@@ -179,6 +224,15 @@ class Opener:
         if loaded.damage:
             emit(Notice("warning", loaded.damage))
         return opened, Transcript(loaded.entries), loaded, loaded.meta.id
+
+    def _recall(self, recorder: Recorder, session_id: str) -> Recall:
+        folder, project = self.startup.paths.sessions, self.startup.project
+
+        def others() -> Iterator[OtherSession]:
+            for id_, entries in sessions.of_project(folder, project, without=session_id):
+                yield OtherSession(id_, entries)
+
+        return Recall(recorder.transcript, recorder.store.blob, others)
 
     def _meter(self, loaded: sessions.LoadedSession | None) -> Meter:
         meter = Meter(self.models.counter)

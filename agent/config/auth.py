@@ -1,11 +1,13 @@
-"""Keys: those that are kept in auth.json, `{"anthropic": {"key": "…"}}`, and what no key looks like.
+"""Keys: those that are kept in auth.json or in the system's keyring, and what no key looks like.
 
-No key ever stands in a message.
+auth.json is `{"anthropic": {"key": "…"}}`; `{"anthropic": {"keyring": true}}` says that the key lies in the keyring, so that
+nobody who keeps none there ever waits for it. No key ever stands in a message.
 """
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,6 +19,11 @@ from providers.types import Secret
 
 _MAX_BYTES = 1 << 20
 _SHAPE = '{"anthropic": {"key": "…"}}'
+KEYRING_SERVICE = "claw"
+
+
+class AuthError(Exception):
+    """A key cannot be kept or removed; nothing was changed. Two lines: what is wrong, what to do."""
 
 
 def read_auth(path: Path) -> tuple[dict[str, Secret], tuple[Problem, ...]]:
@@ -33,21 +40,70 @@ def read_auth(path: Path) -> tuple[dict[str, Secret], tuple[Problem, ...]]:
         message = "other users may read or change your keys"
         problems.append(Problem("warning", message, source, remedy=f"run: chmod 600 {path}"))
     try:
-        content = msgspec.json.decode(file.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}, (*problems, Problem("error", "is not valid JSON", source, expected=_SHAPE))
-    if not isinstance(content, dict):
-        return {}, (*problems, Problem("error", "is no JSON object", source, expected=_SHAPE))
+        content = _decoded(file.data)
+    except ValueError as error:
+        return {}, (*problems, Problem("error", str(error), source, expected=_SHAPE))
     keys: dict[str, Secret] = {}
     for name, item in content.items():
-        key = item.get("key") if isinstance(item, dict) else None
-        if not isinstance(key, str):
-            problems.append(Problem("error", "no key", source, key=printable(name)[:80], expected=_SHAPE))
-        elif fault := key_fault(key):
+        try:
+            key = _key_of(name, item)
+        except ValueError as error:
+            problems.append(Problem("error", str(error), source, key=printable(name)[:80], expected=_SHAPE))
+            continue
+        except AuthError as error:
+            what, _, remedy = str(error).partition("\n")
+            problems.append(Problem("warning", what, source, key=printable(name)[:80], remedy=remedy))
+            continue
+        if fault := key_fault(key):
             problems.append(Problem("error", fault, source, key=printable(name)[:80]))
         else:
             keys[name] = Secret(key.strip())
     return keys, tuple(problems)
+
+
+def stored_names(path: Path) -> tuple[str, ...]:
+    """The providers that the file has an entry for, without asking the keyring; empty where the file cannot be read."""
+    try:
+        file = read_small(path, _MAX_BYTES)
+        return tuple(_decoded(file.data)) if file is not None else ()
+    except (UnreadableError, ValueError):
+        return ()
+
+
+def save_key(path: Path, provider: str, key: Secret, *, in_keyring: bool = False) -> None:
+    """Keep a provider's key in auth.json (0600, replaced as a whole), or in the keyring. Other entries stay as they are.
+
+    Raises:
+        AuthError: it is no key, or the file is a link, damaged, locked or cannot be written; nothing was changed.
+    """
+    text = key.reveal().strip()
+    if fault := key_fault(text):
+        raise AuthError(f"Not kept: {fault}.\nCopy it once more, from its first to its last character.")
+    if in_keyring:
+        _in_keyring("keep", lambda keyring: keyring.set_password(KEYRING_SERVICE, provider, text))
+    entry: dict[str, object] = {"keyring": True} if in_keyring else {"key": text}
+
+    def change(content: dict[str, Any]) -> bool:
+        content[provider] = entry
+        return True
+
+    _edit(path, change)
+
+
+def remove_key(path: Path, provider: str) -> bool:
+    """Forget a provider's key, wherever it lies. False: there was none.
+
+    Raises:
+        AuthError: as `save_key`.
+    """
+
+    def change(content: dict[str, Any]) -> bool:
+        entry = content.pop(provider, None)
+        if isinstance(entry, dict) and entry.get("keyring") is True:
+            _in_keyring("remove", lambda keyring: _delete(keyring, provider))
+        return entry is not None
+
+    return _edit(path, change)
 
 
 def key_fault(key: str) -> str:
@@ -69,3 +125,95 @@ def key_problems(config: Config, env: Mapping[str, str]) -> tuple[Problem, ...]:
             key = format_key(("providers", name))
             problems.append(Problem("error", fault, f"environment {settings.key_env}", key=key))
     return tuple(problems)
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    """
+    Raises:
+        ValueError: no JSON object; the text says which.
+    """
+    try:
+        content = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ValueError("is not valid JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("is no JSON object")
+    return content
+
+
+def _key_of(name: str, item: object) -> str:
+    """
+    Raises:
+        ValueError: the entry holds no key.
+        AuthError: the keyring does not give it.
+    """
+    if not isinstance(item, dict):
+        raise ValueError("no key")
+    if item.get("keyring") is True:
+        found = _in_keyring("give", lambda keyring: keyring.get_password(KEYRING_SERVICE, name))
+        if not isinstance(found, str):
+            raise AuthError(f"the keyring has no key for it\nrun: claw login {printable(name)}")
+        return found
+    key = item.get("key")
+    if not isinstance(key, str):
+        raise ValueError("no key")
+    return key
+
+
+def _in_keyring(verb: str, ask: Callable[[Any], object]) -> object:
+    """
+    Raises:
+        AuthError: there is no keyring, or it refuses.
+    """
+    try:
+        import keyring
+    except ImportError:
+        remedy = "Install the package `keyring` beside claw, or keep the key in auth.json with `claw login`."
+        raise AuthError(
+            f"The keyring cannot {verb} the key: the package `keyring` is not installed.\n{remedy}"
+        ) from None
+    try:
+        return ask(keyring)
+    except (
+        Exception
+    ) as error:  # each backend has errors of its own; their texts may hold anything, so only the name is shown
+        remedy = "Unlock the keyring, or keep the key in auth.json with `claw login`."
+        raise AuthError(f"The keyring cannot {verb} the key ({type(error).__name__}).\n{remedy}") from None
+
+
+def _delete(keyring: Any, provider: str) -> None:
+    """Deleting what is not there is an error to a keyring."""
+    if keyring.get_password(KEYRING_SERVICE, provider) is not None:
+        keyring.delete_password(KEYRING_SERVICE, provider)
+
+
+def _edit(path: Path, change: Callable[[dict[str, Any]], bool]) -> bool:
+    """Replace the file where `change` says that it changed the content.
+
+    Raises:
+        AuthError: see `save_key`.
+    """
+    from agent.config.paths import ensure_private_dir
+    from agent.config.private_file import BusyFileError, locked, replace_private
+
+    try:
+        ensure_private_dir(path.parent)
+        with locked(path):
+            if path.is_symlink():
+                raise AuthError(f"{path} is a link, and keys are never written through one.\nPut a file in its place.")
+            file = read_small(path, _MAX_BYTES + 1)
+            if file is not None and file.size_bytes > _MAX_BYTES:
+                raise ValueError("is larger than 1 MiB")
+            content = _decoded(file.data) if file is not None and file.data.strip() else {}
+            if changed := change(content):
+                replace_private(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+            return changed
+    except (UnreadableError, ValueError) as error:
+        remedy = f"It is left as it is: correct it ({_SHAPE}) or move it away."
+        raise AuthError(f"{path} cannot be used: {error}.\n{remedy}") from None
+    except BusyFileError as error:
+        raise AuthError(f"{error}.") from None
+    except OSError as error:
+        raise AuthError(
+            f"{path} cannot be written: {error.strerror or error}.\nCheck the disk and the folder."
+        ) from None

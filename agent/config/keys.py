@@ -17,9 +17,10 @@ from msgspec import Meta, Struct, inspect
 
 from agent.config.addresses import address_fault
 from agent.config.key_paths import KeyPath
-from agent.config.schema import InstructionFormat, InstructionLayer, Mode
+from agent.config.schema import Background, InstructionFormat, InstructionLayer, Mode
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.rules import RuleError, parse_rule
+from providers.chat_quirks import ChatQuirks
 from providers.models import ModelOverride
 from providers.types import Effort
 
@@ -175,6 +176,9 @@ KEYS: tuple[Key, ...] = (
         expected=_MODEL_TEXT,
         fault=model_fault,
     ),
+    Key("context.background", Background, "any", "whether summaries are prepared while work goes on"),
+    Key("hooks.PreCompact", _Strings, "user", "commands that run before a compaction", "union"),
+    Key("hooks.PostCompact", _Strings, "user", "commands that run after a compaction", "union"),
     Key("permissions.mode", Mode, "user", "what runs without asking"),
     Key("permissions.allow", _Strings, "user", "calls that run without asking", "union", _RULE_TEXT, rule_fault),
     Key("permissions.ask", _Strings, "tighten", "calls that always ask", "union", _RULE_TEXT, rule_fault),
@@ -232,6 +236,10 @@ KEYS: tuple[Key, ...] = (
         "seconds to wait for a connection",
     ),
     Key("providers.*.cache_marks", bool, "user", "whether Anthropic cache breakpoints are sent"),
+    *(
+        Key(name, hint, "user", "what this server of the Chat Completions API wants differently")
+        for name, hint in _flatten(ChatQuirks, "providers.*.quirks")
+    ),
     *(Key(name, hint, "user", "a fact about this model") for name, hint in _flatten(ModelOverride, "models.*")),
     Key("limits.max_cost", Annotated[float, Meta(gt=0)], "tighten", "USD one run may cost", "least"),
     Key("limits.max_turns", _Count, "tighten", "model calls one run may take", "least"),
@@ -241,7 +249,7 @@ KEYS: tuple[Key, ...] = (
     Key("managed.locked", _Strings, "managed", "keys for which only the managed value counts", "union"),
 )
 
-SECTIONS = ("hooks", "mcp.servers", "checks", "sandbox")
+SECTIONS = ("mcp.servers", "checks", "sandbox")
 PROFILES = "profiles"
 RESERVED = ("scripted", "local")
 """Providers that claw makes itself."""

@@ -14,11 +14,20 @@ from agent.config.problems import Problem
 from agent.config.schema import Config, Layer
 from agent.config.validate import Candidate
 from providers.models import ModelOverride
+from providers.presets import PRESETS
 
-BUILT_IN = {
-    "anthropic": {"api": "anthropic", "key_env": "ANTHROPIC_API_KEY"},
-    "openai": {"api": "responses", "key_env": "OPENAI_API_KEY"},
+KNOWN: dict[str, dict[str, Any]] = {
+    name: {
+        "api": preset.api,
+        **({"base_url": preset.base_url} if preset.base_url else {}),
+        **({"key_env": preset.key_env} if preset.key_env else {}),
+        "quirks": msgspec.to_builtins(preset.quirks),
+    }
+    for name, preset in PRESETS.items()
 }
+"""What the user need not write of a provider that claw knows by name."""
+BUILT_IN = tuple(name for name, preset in PRESETS.items() if not preset.is_local)
+"""Providers that are there without being named. A server on this machine is there once the user names it."""
 _ALL_ORDER: tuple[Layer, ...] = ("managed", "user", "project", "local", "profile", "environment", "command line")
 _MODEL_KEYS = (("model",), ("context", "summary_model"))
 
@@ -120,11 +129,15 @@ def _put(nested: dict[str, Any], path: KeyPath, value: Any) -> None:
 def _complete_providers(merged: Merged) -> None:
     """Fill in the built-in providers, and leave out others that say too little."""
     tables = merged.nested.setdefault("providers", {})
-    for name, defaults in BUILT_IN.items():
-        tables[name] = {**defaults, **tables.get(name, {})}
+    named = {*tables, *_named_locals(merged.nested)}
+    # In the order of the presets: the first one with a key answers where no model is named.
+    merged.nested["providers"] = tables = {
+        **{name: _with_defaults(KNOWN[name], tables.get(name, {})) for name in PRESETS if name in (*BUILT_IN, *named)},
+        **{name: table for name, table in tables.items() if name not in PRESETS},
+    }
     for name, table in list(tables.items()):
         missing = [key for key in ("api", "base_url") if key not in table]
-        if name in BUILT_IN or not missing:
+        if name in PRESETS or not missing:
             continue
         del tables[name]
         merged.unusable.add(name)
@@ -138,6 +151,19 @@ def _complete_providers(merged: Merged) -> None:
                 expected='api = "anthropic", "responses" or "chat", and base_url = "https://…"',
             )
         )
+
+
+def _with_defaults(defaults: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    quirks = {**defaults["quirks"], **table.get("quirks", {})}
+    if table.get("base_url", defaults.get("base_url")) != defaults.get("base_url"):
+        quirks = table.get("quirks", {})  # another server than the one that the quirks are known of
+    return {**defaults, **table, "quirks": quirks}
+
+
+def _named_locals(nested: dict[str, Any]) -> set[str]:
+    """Known servers of this machine that a setting names a model of."""
+    models = (nested.get("model"), nested.get("context", {}).get("summary_model"))
+    return {name for model in models if (name := str(model).partition("/")[0]) in PRESETS}
 
 
 def _check_models(merged: Merged) -> None:

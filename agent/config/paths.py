@@ -80,6 +80,11 @@ class Paths(Struct, frozen=True):
         return self.data / "sessions"
 
     @property
+    def index_file(self) -> Path:
+        """What is known of all sessions; made from their files."""
+        return self.data / "index.db"
+
+    @property
     def auth_file(self) -> Path:
         return self.data / "auth.json"
 

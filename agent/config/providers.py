@@ -13,6 +13,7 @@ from agent.config.auth import key_fault, read_auth
 from agent.config.layers import LoadedConfig
 from agent.config.paths import Paths
 from agent.config.schema import ProviderSettings
+from providers.presets import PRESETS
 from providers.types import ProviderConfig, Secret
 
 
@@ -26,7 +27,7 @@ class KeySource(Struct, frozen=True):
 
 
 def provider_configs(loaded: LoadedConfig, env: Mapping[str, str], paths: Paths) -> dict[str, ProviderConfig]:
-    """Every usable provider by name, `anthropic` and `openai` among them even without a key (`key` is None then).
+    """Every usable provider by name, those that claw knows among them even without a key (`key` is None then).
 
     A provider whose address or API is wrong is left out; `loaded.problems` says why.
     """
@@ -43,8 +44,20 @@ def provider_configs(loaded: LoadedConfig, env: Mapping[str, str], paths: Paths)
             dict(settings.headers),
             settings.connect_timeout_s,
             settings.cache_marks,
+            settings.quirks,
         )
     return configs
+
+
+def known_local(name: str) -> ProviderConfig | None:
+    """A server on this machine that claw knows by that name, and that needs no key; None for any other name. `local` is
+    the one whose models are files; its address is known once it runs."""
+    if name == "local":
+        return ProviderConfig(name, "chat", "http://127.0.0.1")
+    preset = PRESETS.get(name)
+    if preset is None or not preset.is_local:
+        return None
+    return ProviderConfig(name, preset.api, preset.base_url, quirks=preset.quirks)
 
 
 def key_sources(loaded: LoadedConfig, env: Mapping[str, str], paths: Paths) -> tuple[KeySource, ...]:

@@ -7,12 +7,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from providers.chat_quirks import ChatQuirks
 from providers.models import ModelOverride
 from providers.types import Effort, WireApi
 
 Layer = Literal["managed", "command line", "environment", "profile", "local", "project", "user", "default"]
 Mode = Literal["plan", "ask", "edits", "auto"]
 InstructionFormat = Literal["tags", "headings"]
+Background = Literal["auto", "on", "off"]
 InstructionLayer = Literal["user", "project", "local"]
 
 
@@ -52,6 +54,16 @@ class ContextConfig(Struct, frozen=True):
     user_words_tokens: int = 20_000
     pin_tokens: int = 20_000
     summary_model: str | None = None
+    """"PROVIDER/MODEL"; None: the model that answers."""
+    background: Background = "auto"
+    """Whether summaries are prepared while work goes on. "auto": where the provider caches prompts and is not this machine."""
+
+
+class HooksConfig(Struct, frozen=True):
+    """Shell command lines of the user that run at certain moments, in this order."""
+
+    pre_compact: tuple[str, ...] = msgspec.field(default=(), name="PreCompact")
+    post_compact: tuple[str, ...] = msgspec.field(default=(), name="PostCompact")
 
 
 class PermissionsConfig(Struct, frozen=True):
@@ -74,6 +86,7 @@ class ProviderSettings(Struct, frozen=True):
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     connect_timeout_s: float = 10.0
     cache_marks: bool = True
+    quirks: ChatQuirks = ChatQuirks()
 
 
 class LimitsConfig(Struct, frozen=True):
@@ -96,9 +109,10 @@ class Config(Struct, frozen=True):
     effort: Effort | None = None
     instructions: InstructionsConfig = InstructionsConfig()
     context: ContextConfig = ContextConfig()
+    hooks: HooksConfig = HooksConfig()
     permissions: PermissionsConfig = PermissionsConfig()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
-    """By name; `anthropic` and `openai` are always among them."""
+    """By name; those that claw knows and that need a key are always among them."""
     models: dict[str, ModelOverride] = msgspec.field(default_factory=dict)
     """By model id, or by "PROVIDER/ID"."""
     limits: LimitsConfig = LimitsConfig()

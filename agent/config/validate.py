@@ -19,7 +19,7 @@ from agent.config.schema import Layer
 MAX_PROBLEMS = 50
 """Of one source; further ones are only counted."""
 _PROJECT_LAYERS = ("project", "local")
-_PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _KEY_LIKE = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
 _Tree = dict[str, Any]
 
@@ -159,7 +159,7 @@ class _Checker:
             here = (*path, name)
             node = tree.get(name, tree.get("*"))
             if path == ("providers",) and (name in RESERVED or not _PROVIDER_NAME.fullmatch(name)):
-                expected = f"small letters, digits, - and _, and not {' or '.join(RESERVED)}"
+                expected = f"small letters, digits, -, _ and a point, and not {' or '.join(RESERVED)}"
                 self.report("error", here, "not a name for a provider", expected=expected)
             elif node is None:
                 self._unknown(here, tree)

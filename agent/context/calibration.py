@@ -1,4 +1,8 @@
-"""How many of the provider's tokens one token of ours is, per model: reported growth / estimated growth of the last steps."""
+"""How a provider's counts differ from ours, per model: a factor for what is said, and a sum for what it adds to each request.
+
+The factor is reported growth / estimated growth of the last steps. The sum (hidden instructions, its own rendering of the
+tools) is what the smallest reported request had above factor × estimate, where the error of the factor weighs least.
+"""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -6,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agent.context.reports import may_break
-from agent.transcript import Assistant, Entry
+from agent.context.sizes import Size
+from agent.transcript import Assistant, Entry, Prefix, Setting
 
 ModelName = tuple[str, str]
 """(provider, model id)"""
@@ -37,6 +42,44 @@ class Calibration:
             return 1.0
         ratio = sum(growth.reported for growth in growths) / sum(growth.estimated for growth in growths)
         return min(_MOST_FACTOR, max(_LEAST_FACTOR, ratio))
+
+
+class Wrapping:
+    """What a provider adds to every request. At most as much as that request was estimated to be is believed."""
+
+    def __init__(self) -> None:
+        self._smallest: dict[ModelName, tuple[int, Size]] = {}
+
+    def add(self, model: ModelName, reported: int, estimated: Size) -> None:
+        """Learn from one request: its reported tokens, and the estimate of all of it."""
+        known = self._smallest.get(model)
+        if known is None or estimated.text + estimated.images < known[1].text + known[1].images:
+            self._smallest[model] = (reported, estimated)
+
+    def tokens(self, model: ModelName, factor: float) -> int:
+        """To be added to factor × estimate of a request; may be negative, 0 for a model without reports."""
+        if (known := self._smallest.get(model)) is None:
+            return 0
+        reported, estimated = known
+        most = round(estimated.text * factor)
+        return max(-most, min(most, reported - estimated.calibrated(factor)))
+
+
+def first_report(branch: Sequence[Entry]) -> tuple[ModelName, int, Prefix, Sequence[Entry]] | None:
+    """The first report of a branch: (model, its prompt tokens, the prefix then, the entries before it).
+
+    None if something else than settings and prefixes shaped the window before it.
+    """
+    prefix = Prefix((), ())
+    for index, entry in enumerate(branch):
+        payload = entry.payload
+        if isinstance(payload, Prefix):
+            prefix = payload
+        elif isinstance(payload, Assistant) and payload.usage.reported:
+            return (payload.provider, payload.model), payload.usage.prompt_tokens, prefix, branch[:index]
+        elif may_break(payload) and not isinstance(payload, Setting):
+            return None
+    return None
 
 
 def past_steps(branch: Sequence[Entry]) -> Iterator[tuple[ModelName, int, Sequence[Entry]]]:

@@ -15,7 +15,7 @@ class Piece(Struct, frozen=True):
 
     kind: PartKind
     name: str
-    """The section, the tool, or the instruction file's path; else empty."""
+    """The section, the tool (of a result with its file), or the instruction file's path; else empty."""
     detail: str
     """One line of foreign text: a path, a command, the first words."""
     tokens: int

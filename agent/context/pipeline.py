@@ -1,21 +1,41 @@
 """What happens to the window before a model call, as a plan: entries to append, then perhaps a compaction. Pure.
 
-The order is result budget → clearing of old results → compaction; what an earlier step frees is taken off before the next
-one decides. Decision: old results are cleared when the prompt cache is cold anyway, or when that alone brings the window
-below the trigger, or when no compaction can come; else the compaction works on the whole texts and breaks the prefix once.
+The order is result budget → snip → clear → collapse → compaction; what an earlier step frees is taken off before the next
+one decides, and nothing walks the history unless the trigger is reached or the prompt cache is cold. Decisions: from the
+trigger on the three means between are one batch, which ends as soon as there is room again; it is appended if it brings
+the window below the trigger, and then nothing is compacted, or if no compaction can come; else the compaction works on the
+whole texts and breaks the prefix once. A batch that frees less than a fiftieth of the window is not worth a broken prefix.
+A cold cache alone only clears. What is pinned, and what the user restored by an undo, is never touched. A server whose
+reports never spoke of cached tokens has no cache that could be cold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
-from agent.context.budget import Thresholds
-from agent.context.clearing import old_results, result_budget
+from agent.context.budget import ContextSettings, Thresholds
+from agent.context.clearing import Freeing, images_over_limit, old_results, result_budget
+from agent.context.collapsing import collapse
 from agent.context.meter import Meter
+from agent.context.pins import pinned_keys
+from agent.context.snipping import snip
 from agent.transcript import Assistant, Clearing, Compaction, Entry, undone_keys
 from agent.window import Window
 
 CACHE_COLD_MS = 5 * 60 * 1000
+"""How long a provider keeps a prefix that nobody asks for (Anthropic 5 minutes, OpenAI 5 to 10; 2026-11)."""
+_ROOM_TOKENS = 20_000
+_LEAST_SHARE = 50
+_REPORTS_LOOKED_AT = 8
+_ENTRIES_LOOKED_AT = 200
+_Step = Callable[[Collection[int]], Freeing | None]
+_WORDS = {
+    "budget": "images over the provider's limit of {freed:,} tokens were taken out",
+    "snip": "repeated results of {freed:,} tokens were snipped",
+    "clear": "old tool results of {freed:,} tokens were cleared",
+    "collapse": "old looks at files of {freed:,} tokens were collapsed",
+}
 
 
 class Facts(Struct, frozen=True):
@@ -26,6 +46,8 @@ class Facts(Struct, frozen=True):
     thresholds: Thresholds
     may_compact: bool = True
     """False: no automatic compaction can come now, for instance because its guard stopped it."""
+    settings: ContextSettings = ContextSettings()
+    """How much of the end always stays."""
 
 
 class Plan(Struct, frozen=True):
@@ -42,33 +64,98 @@ def plan(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts) ->
     """What has to be done before the next model call."""
     limits = facts.thresholds
     used = meter.used().tokens
-    cold = _cache_age_ms(branch, facts.now_ms) >= CACHE_COLD_MS
-    payloads: list[Clearing] = []
+    batch: list[Freeing] = []
     reasons: list[str] = []
     if (budget := result_budget(branch, window, meter, limits)) is not None:
-        payloads.append(budget.clearing)
+        batch.append(budget)
         used -= budget.freed_tokens
         reasons.append(f"the results of one step were shortened by {budget.freed_tokens:,} tokens")
-    trigger = limits.trigger
-    if used >= trigger and _was_undone(branch):
-        trigger = limits.blocking
+    if (images := images_over_limit(branch, window, meter)) is not None:
+        batch.append(images)
+        used -= images.freed_tokens
+        reasons.append(_said(images))
     may_compact = facts.may_compact and limits.auto_compact
-    if cold or used >= limits.trigger:
-        clear = old_results(branch, window, meter, limits)
-        if clear is not None and (cold or used - clear.freed_tokens < limits.trigger or not may_compact):
-            payloads.append(clear.clearing)
-            used -= clear.freed_tokens
-            reasons.append(f"old tool results of {clear.freed_tokens:,} tokens were cleared")
-    compact = may_compact and used >= trigger
-    if compact:
-        reasons.append(f"{used:,} tokens are used and the trigger is {trigger:,}")
-    return Plan(tuple(payloads), compact, "; ".join(reasons), used)
+    room = _room(branch, window, meter, facts, used)
+    freed = sum(freeing.freed_tokens for freeing in room)
+    if room and (used < limits.trigger or used - freed < limits.trigger or not may_compact):
+        batch += room
+        used -= freed
+        reasons += map(_said, room)
+    compact = False
+    if may_compact and used >= limits.trigger:
+        trigger = limits.blocking if _was_undone(branch) else limits.trigger
+        if compact := used >= trigger:
+            reasons.append(f"{used:,} tokens are used and the trigger is {trigger:,}")
+    return Plan(tuple(freeing.clearing for freeing in batch), compact, "; ".join(reasons), used)
 
 
-def _cache_age_ms(branch: Sequence[Entry], now_ms: int) -> int:
-    """Time since the last reply, when the provider saw the prefix last; 0 if there was none or the clock went back."""
-    newest = next((entry for entry in reversed(branch) if isinstance(entry.payload, Assistant)), None)
-    return 0 if newest is None else max(0, now_ms - newest.time_ms)
+def _room(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts, used: int) -> list[Freeing]:
+    """The batch that makes room; empty where it is not needed or not worth it."""
+    limits = facts.thresholds
+
+    def clear(spared: Collection[int]) -> Freeing | None:
+        return old_results(branch, window, meter, limits, spared)
+
+    steps: tuple[_Step, ...]
+    if used >= limits.trigger:
+        steps = (
+            lambda spared: snip(branch, window, meter, spared),
+            clear,
+            lambda spared: collapse(branch, window, meter, limits, facts.settings, spared),
+        )
+    elif _is_cold(branch, facts.now_ms):
+        steps = (clear,)
+    else:
+        return []
+    spared = set(_spared(branch, window))
+    aim = limits.trigger - min(_ROOM_TOKENS, limits.effective // 8)
+    batch: list[Freeing] = []
+    freed = 0
+    for step in steps:
+        if (freeing := step(spared)) is not None:
+            batch.append(freeing)
+            freed += freeing.freed_tokens
+            spared.update(item.key for item in freeing.clearing.items)
+            if used - freed < aim:
+                break
+    return batch if freed >= limits.effective // _LEAST_SHARE else []
+
+
+def _said(freeing: Freeing) -> str:
+    return _WORDS[freeing.clearing.reason].format(freed=freeing.freed_tokens)
+
+
+def _spared(branch: Sequence[Entry], window: Window) -> Iterator[int]:
+    """Keys of entries that stay as they are: what is pinned, and what an undo brought back."""
+    if window.pins:
+        yield from pinned_keys(branch)
+    undone = undone_keys(branch)
+    for entry in branch:
+        if entry.key in undone and isinstance(entry.payload, Clearing):
+            yield from (item.key for item in entry.payload.items)
+
+
+def _is_cold(branch: Sequence[Entry], now_ms: int) -> bool:
+    """Whether the provider has forgotten the prefix: it saw it last with the newest reply. False where it keeps none."""
+    recent = islice(reversed(branch), _ENTRIES_LOOKED_AT)
+    replies = (entry for entry in recent if isinstance(entry.payload, Assistant))
+    newest = next(replies, None)
+    if newest is None or now_ms - newest.time_ms < CACHE_COLD_MS:
+        return False
+    assert isinstance(newest.payload, Assistant)
+    model = (newest.payload.provider, newest.payload.model)
+    looked_at = 0
+    for entry in (newest, *replies):
+        reply = entry.payload
+        assert isinstance(reply, Assistant)
+        if (reply.provider, reply.model) != model or not reply.usage.reported:
+            continue
+        if reply.usage.cache_read_tokens or reply.usage.cache_write_tokens:
+            return True
+        looked_at += 1
+        if looked_at >= _REPORTS_LOOKED_AT:
+            return False
+    return False
 
 
 def _was_undone(branch: Sequence[Entry]) -> bool:

@@ -1,25 +1,32 @@
-"""What the program itself writes down of the part that a compaction replaces: the user's words, files, commands, the last error.
+"""What the program itself writes down of the part that a compaction replaces: the user's words, and the facts.
 
-It is made anew each time from all entries before the cut, those before earlier compactions included, so that nothing is
-told twice or fades. Same entries and same counts give the same text. Decisions: the request in progress is the message that
-began it and the newest one that steered it; wrappers count into the budget of the words; a message that the user dropped
-is not recorded; an error is left out if the same command succeeded later.
+It is made anew each time from all entries that are replaced, those before earlier compactions included, so that nothing
+is told twice or fades. Same entries and same counts give the same text. Decisions: the request in progress is the message
+that began it and the newest one that steered it; wrappers count into the budget of the words; a message that the user
+dropped is not recorded, and one that they shortened as they shortened it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from agent.context.fence import disarm, fence
+from agent.context.fence import fence
+from agent.context.record_facts import Known, Results, fact_sections
 from agent.context.shorten import Count, common_length, cut_middle
-from agent.tools.details import CommandDetails
-from agent.transcript import Assistant, AttachmentBlock, Drop, Entry, FileFact, Result, User, undone_keys
+from agent.transcript import (
+    Assistant,
+    AttachmentBlock,
+    Clearing,
+    Drop,
+    Entry,
+    Result,
+    User,
+    undone_keys,
+)
 from providers.types import ImageBlock, TextBlock, ToolCall
 
 LEAST_WORDS_TOKENS = 100
 _WRAPPER_TOKENS = 14
-_ERROR_TOKENS = 300
-_COMMAND_CHARS = 200
 _NAMED_KEYS = 20
 
 
@@ -36,36 +43,43 @@ class Words(Struct, frozen=True):
 class Record(Struct, frozen=True):
     text: str
     """Markdown."""
-    has_request: bool
-    """Whether it holds anything of the request that is being worked on."""
+    request_tokens: int
+    """Of what it holds of the request that is being worked on; 0: nothing."""
+
+    @property
+    def has_request(self) -> bool:
+        return self.request_tokens > 0
 
 
 def make_record(
-    branch: Sequence[Entry], first_kept: int, *, words_tokens: int, facts_tokens: int, count: Count
+    branch: Sequence[Entry],
+    first_kept: int,
+    *,
+    words_tokens: int,
+    facts_tokens: int,
+    count: Count,
+    first_replaced: int = 0,
+    known: Known = Known(),  # noqa: B008  # frozen
+    summary: str = "",
 ) -> Record:
-    """The record of the entries before `first_kept`.
+    """The record of the entries that a compaction replaces: from `first_replaced` up to `first_kept`.
 
-    `words_tokens` bounds the user's words (the request in progress is whole even so), `facts_tokens` all the rest.
+    `words_tokens` bounds the user's words (the request in progress is whole even so), `facts_tokens` the changed files and
+    once more all the rest. Where lists are too long, what `summary` names is left out of them first.
     """
-    replaced = [entry for entry in branch if entry.key < first_kept]
+    replaced = [entry for entry in branch if first_replaced <= entry.key < first_kept]
+    keys = {entry.key for entry in replaced}
     everything = user_words(branch, count)
     in_progress = {_request_start(branch), *(item.key for item in everything[-1:])}
-    words = [item for item in everything if item.key < first_kept]
+    words = [item for item in everything if item.key in keys]
     requests = [item for item in words if item.key in in_progress]
     others = [item for item in words if item.key not in in_progress]
-    parts = [_words_section(others, requests, words_tokens, count)]
-    results = [(entry.key, entry.payload) for entry in replaced if isinstance(entry.payload, Result)]
-    left = facts_tokens
-    for section in (
-        _changed_section(results, left, count),
-        _error_section(results, min(_ERROR_TOKENS, facts_tokens // 3), count),
-    ):
-        parts.append(section)
-        left -= count(section)
-    commands = _commands_section(results, left // 2, count)
-    parts.append(commands)
-    parts.append(_read_section(results, left - count(commands), count))
-    return Record("\n\n".join(part for part in parts if part), bool(requests))
+    results: Results = [(entry.key, entry.payload) for entry in replaced if isinstance(entry.payload, Result)]
+    parts = [
+        _words_section(others, requests, words_tokens, count),
+        *fact_sections(results, known, facts_tokens, count, summary),
+    ]
+    return Record("\n\n".join(part for part in parts if part), sum(item.tokens for item in requests))
 
 
 # --------------------------------------------------------------------------- the user's words
@@ -73,16 +87,37 @@ def make_record(
 
 def user_words(branch: Sequence[Entry], count: Count) -> list[Words]:
     """Every message with words of the user on a branch, oldest first; output of `!` and attachments are no words."""
-    undone = undone_keys(branch)
-    dropped = {key for e in branch if isinstance(e.payload, Drop) and e.key not in undone for key in e.payload.keys}
+    dropped, shortened = _edited(branch)
     found = []
     for entry in branch:
         if not isinstance(entry.payload, User) or entry.payload.synthetic or entry.key in dropped:
             continue
-        text = "\n".join(block.text for block in entry.payload.blocks if isinstance(block, TextBlock))
+        whole = shortened.get((entry.key, None))
+        texts = (
+            shortened.get((entry.key, place), block.text)
+            for place, block in enumerate(entry.payload.blocks)
+            if isinstance(block, TextBlock)
+        )
+        text = "\n".join(texts) if whole is None else whole
         if text.strip():
             found.append(Words(entry.key, text, _extras(entry.payload), count(text) + _WRAPPER_TOKENS))
     return found
+
+
+def _edited(branch: Sequence[Entry]) -> tuple[Collection[int], dict[tuple[int, int | None], str]]:
+    """What the user dropped, and what they shortened."""
+    undone = undone_keys(branch)
+    dropped: set[int] = set()
+    shortened: dict[tuple[int, int | None], str] = {}
+    for entry in branch:
+        if entry.key in undone:
+            continue
+        match entry.payload:
+            case Drop(keys=keys):
+                dropped.update(keys)
+            case Clearing(items=items, reason="user"):
+                shortened.update({(item.key, item.block): item.text for item in items})
+    return dropped, shortened
 
 
 def _request_start(branch: Sequence[Entry]) -> int:
@@ -165,93 +200,3 @@ def _extras(user: User) -> str:
     files = [block.path for block in user.blocks if isinstance(block, AttachmentBlock)]
     named = [*([f"{images} image{'s' if images > 1 else ''}"] if images else []), *files]
     return f", with {', '.join(named)}" if named else ""
-
-
-# --------------------------------------------------------------------------- files, commands, the last error
-
-_Results = Sequence[tuple[int, Result]]
-
-
-def _changed_section(results: _Results, budget: int, count: Count) -> str:
-    changed: dict[str, str] = {}
-    for _, result in results:
-        for fact in result.files:
-            if fact.change != "read":
-                changed[fact.path] = fact.change if changed.pop(fact.path, "") != "written" else "written"
-    lines = [f"- {path} ({how})" for path, how in reversed(changed.items())]
-    return _listed("## Files changed, newest first", lines, budget, count)
-
-
-def _read_section(results: _Results, budget: int, count: Count) -> str:
-    newest: dict[str, FileFact] = {}
-    changed: set[str] = set()
-    for _, result in results:
-        for fact in result.files:
-            if fact.change == "read":
-                newest.pop(fact.path, None)
-                newest[fact.path] = fact
-            else:
-                changed.add(fact.path)
-    lines = [f"- {path} ({_seen(fact)})" for path, fact in reversed(newest.items()) if path not in changed]
-    return _listed("## Files read only, newest first", lines, budget, count)
-
-
-def _commands_section(results: _Results, budget: int, count: Count) -> str:
-    lines = [
-        f"- entry {key}, {_outcome(result.details)}: {_one_line(result.details.command)}"
-        for key, result in reversed(results)
-        if isinstance(result.details, CommandDetails)
-    ]
-    return _listed("## Commands run, newest first", lines, budget, count)
-
-
-def _error_section(results: _Results, budget: int, count: Count) -> str:
-    succeeded: set[str] = set()
-    for key, result in reversed(results):
-        details = result.details
-        is_command = isinstance(details, CommandDetails)
-        if isinstance(details, CommandDetails) and details.exit_code == 0:
-            succeeded.add(details.command)
-            continue
-        if not (result.is_error or is_command) or (
-            isinstance(details, CommandDetails) and details.command in succeeded
-        ):
-            continue
-        text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock)).strip()
-        short = cut_middle(disarm(text), budget, count, lambda left_out: f"[about {left_out:,} tokens left out]", 0.3)
-        return f"## The last error (entry {key}, tool {result.tool})\n\n{fence(short)}"
-    return ""
-
-
-def _listed(title: str, lines: Iterable[str], budget: int, count: Count) -> str:
-    """A titled list with as many lines as the budget holds, and how many are missing."""
-    every = list(lines)
-    if not every:
-        return ""
-    left = budget - count(title) - 12
-    shown: list[str] = []
-    for line in every:
-        left -= count(line) + 1
-        if left < 0:
-            break
-        shown.append(line)
-    if missing := len(every) - len(shown):
-        shown.append(f"- and {missing:,} older ones")
-    return f"{title}\n\n" + "\n".join(shown)
-
-
-def _seen(fact: FileFact) -> str:
-    if fact.whole or not fact.ranges:
-        return "whole" if fact.whole else "in part"
-    shown = ", ".join(f"{first}-{last}" for first, last in fact.ranges[:3])
-    return f"lines {shown}" + (", …" if len(fact.ranges) > 3 else "")
-
-
-def _outcome(details: CommandDetails) -> str:
-    return f"exit {details.exit_code}" if details.exit_code is not None else details.status
-
-
-def _one_line(command: str) -> str:
-    first, _, rest = command.strip().partition("\n")
-    cut = first[:_COMMAND_CHARS]
-    return cut + (" …" if rest or len(first) > _COMMAND_CHARS else "")

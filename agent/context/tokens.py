@@ -6,6 +6,7 @@ tokenizer runs in a process of its own; if that dies, the estimate is used again
 
 import hashlib
 import math
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -124,11 +125,48 @@ def estimate(text: str) -> int:
 # --------------------------------------------------------------------------- messages
 
 
-def image_tokens(api: WireApi) -> ImageTokens:
-    """What an image costs at this wire API: Anthropic's width × height / 750, at most 1,600; 2,000 where unknown."""
-    if api != "anthropic":
-        return UNKNOWN_IMAGE_TOKENS
-    return lambda image: min(1_600, math.ceil(image.width * image.height / 750)) or UNKNOWN_IMAGE_TOKENS
+def image_tokens(api: WireApi, model: str = "") -> ImageTokens:
+    """What an image costs: Anthropic's width × height / 750, at most 1,600; OpenAI's tiles or patches for the models whose
+    figures are published; 2,000 where it is unknown."""
+    if api == "anthropic":
+        return lambda image: min(1_600, math.ceil(image.width * image.height / 750)) or UNKNOWN_IMAGE_TOKENS
+    for pattern, formula in _OPENAI_IMAGES:
+        if pattern.fullmatch(model):
+            return lambda image: formula(image.width, image.height) or UNKNOWN_IMAGE_TOKENS
+    return UNKNOWN_IMAGE_TOKENS
+
+
+def _tiles(base: int, tile: int) -> Callable[[int, int], int]:
+    """Fitted into 2,048 pixels, the shorter side into 768, then counted in squares of 512."""
+
+    def count(width: int, height: int) -> int:
+        if not width or not height:
+            return 0
+        scale = min(1.0, 2_048 / max(width, height))
+        scale = min(scale, 768 / min(width, height))
+        return base + tile * math.ceil(round(width * scale) / 512) * math.ceil(round(height * scale) / 512)
+
+    return count
+
+
+def _patches(factor: float) -> Callable[[int, int], int]:
+    """Squares of 32 pixels, at most 1,536 of them, times the model's factor."""
+    return lambda width, height: math.ceil(min(1_536, math.ceil(width / 32) * math.ceil(height / 32)) * factor)
+
+
+_DATED = r"(?:-20\d\d-\d\d-\d\d|-latest)?"
+# OpenAI, "Calculating costs" of images, as of 2026-11; for the newest models it names no figures.
+_OPENAI_IMAGES = tuple(
+    (re.compile(f"(?:{name}){_DATED}"), formula)
+    for name, formula in (
+        (r"gpt-4o|gpt-4\.1|gpt-4\.5-preview", _tiles(85, 170)),
+        (r"gpt-5(?:-chat)?", _tiles(70, 140)),
+        (r"o1|o1-pro|o3", _tiles(75, 150)),
+        (r"gpt-4\.1-mini|gpt-5-mini", _patches(1.62)),
+        (r"gpt-4\.1-nano|gpt-5-nano", _patches(2.46)),
+        (r"o4-mini", _patches(1.72)),
+    )
+)
 
 
 def block_tokens(counter: Counter, block: UserBlock | AssistantBlock, image: ImageTokens = UNKNOWN_IMAGE_TOKENS) -> int:

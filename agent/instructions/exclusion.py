@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.config.schema import LayerValue
 from agent.instructions.item import ItemLayer
-
-if TYPE_CHECKING:
-    from agent.instructions.discovery import Place
+from agent.instructions.place import Place
 
 
-def excluded_by(path: Path, layer: ItemLayer, patterns: Sequence[LayerValue], place: "Place") -> str:
+def excluded_by(path: Path, layer: ItemLayer, patterns: Sequence[LayerValue], place: Place) -> str:
     """The first pattern that leaves `path` out, or an empty text. Managed policy is never left out.
 
     Patterns are those of .gitignore, relative to the project; one that begins with `/` or `~/` means the absolute path.
@@ -26,7 +23,7 @@ def excluded_by(path: Path, layer: ItemLayer, patterns: Sequence[LayerValue], pl
     return ""
 
 
-def _matches(pattern: str, path: Path, place: "Place") -> bool:
+def _matches(pattern: str, path: Path, place: Place) -> bool:
     from pathspec import GitIgnoreSpec  # imported by those alone who exclude something
 
     if pattern.startswith("~/"):

@@ -7,9 +7,8 @@ from xml.sax.saxutils import quoteattr
 
 from agent.config.reading import UnreadableError, read_small
 from agent.config.schema import InstructionFormat
-from agent.instructions.discovery import MAX_READ_BYTES
-from agent.instructions.item import InstructionItem
-from agent.instructions.text import NotTextError, read_text
+from agent.instructions.item import InstructionItem, all_includes, digest
+from agent.instructions.text import MAX_READ_BYTES, NotTextError, read_text
 from agent.transcript import InstructionFile
 
 PREAMBLE = "The following project instructions were loaded automatically. Follow them carefully:"
@@ -52,7 +51,7 @@ class InstructionLoader:
     def _read(self, path: Path) -> str | None:
         try:
             file = read_small(path, MAX_READ_BYTES)
-            return read_text(file.data, whole=file.size_bytes <= len(file.data)).text or None if file else None
+            return read_text(file.data, whole=file.size_bytes <= len(file.data)).text.strip() or None if file else None
         except UnreadableError as error:
             self.unreadable.append((path, str(error)))
         except NotTextError:
@@ -91,8 +90,23 @@ def tagged(path: str, text: str) -> str:
     return f"<project_instructions path={quoteattr(path)}>\n{body}\n</project_instructions>"
 
 
+INCLUDED = "included"
+"""The reason of a file that stands in the text of another."""
+
+
 def recorded(items: Sequence[InstructionItem], count_tokens: Callable[[str], int]) -> tuple[InstructionFile, ...]:
-    """The loaded items as they are kept in a `prefix` entry."""
-    return tuple(
-        InstructionFile(item.path, item.sha256, count_tokens(item.text), item.layer) for item in items if item.is_loaded
-    )
+    """The loaded items as they are kept in a `prefix` entry, each followed by the files whose text stands in its own.
+
+    An item's hash is its `digest`, over everything it includes; an included file has no tokens of its own.
+    """
+    files: list[InstructionFile] = []
+    seen: set[str] = set()
+    for item in items:
+        if not item.is_loaded:
+            continue
+        files.append(InstructionFile(item.path, digest(item), count_tokens(item.text), item.layer))
+        for _, include in all_includes(item):
+            if include.status == "followed" and include.sha256 and include.path not in seen:
+                seen.add(include.path)
+                files.append(InstructionFile(include.path, include.sha256, 0, INCLUDED))
+    return tuple(files)

@@ -8,6 +8,10 @@ import re
 
 from msgspec import Struct
 
+from agent.instructions.markdown import comments
+
+MAX_READ_BYTES = 1 << 20
+"""Of an instruction file; more is never looked at."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
@@ -31,9 +35,11 @@ _HIDDEN = (
 
 class CleanText(Struct, frozen=True):
     text: str
-    """Line ends are `\\n`; no white space at either end."""
+    """Line ends are `\\n`; no blank lines at either end. The first line keeps its indentation, which may mean code."""
     hidden: dict[str, int]
     """How many characters were removed, by kind: tag, bidi, zero-width, control."""
+    first_line: int = 1
+    """In which line of the file the text begins."""
 
 
 class NotTextError(Exception):
@@ -54,7 +60,29 @@ def read_text(data: bytes, *, whole: bool = True) -> CleanText:
         if (removed := sum(len(piece) for piece in pattern.findall(text))) > 0:
             hidden[kind] = removed
             text = pattern.sub("", text)
-    return CleanText(text.strip(), hidden)
+    skipped = text[: len(text) - len(text.lstrip())].count("\n")
+    return CleanText(text.split("\n", skipped)[skipped].rstrip(), hidden, skipped + 1)
+
+
+def without_comments(text: str) -> tuple[str, frozenset[int]]:
+    """The text without its HTML comments, in as many lines; and the lines (0-based) that are blank where comments were, with
+    blank ones behind them.
+
+    A comment in code is code, and one that is never closed is text.
+    """
+    if not (spans := comments(text)):
+        return text, frozenset()
+    lines = text.split("\n")
+    for span in reversed(spans):
+        line = lines[span.line]
+        kept = line[: span.start] + line[span.end :]
+        lines[span.line] = kept if line[span.end :].strip() else kept.rstrip()
+    blank: set[int] = set()
+    for at in sorted({span.line for span in spans}):
+        while at < len(lines) and not lines[at].strip() and at not in blank:
+            blank.add(at)
+            at += 1
+    return "\n".join(lines), frozenset(blank)
 
 
 def _decode(data: bytes, whole: bool) -> str:

@@ -177,6 +177,10 @@ class Gate:
             return None
         return command_paths(parsed, self._workspace.cwd, self._home)
 
+    @property
+    def workspace(self) -> Workspace:
+        return self._workspace
+
     def _is_closed(self, path: Path) -> bool:
         """Whether a search must leave a file out, since a rule forbids to read it without being asked."""
         return any(rule.closes_reading and rule.covers(path) for rule in self._forbidding_paths)

@@ -4,25 +4,20 @@ The file is shared with other parts and other processes: it is read, changed and
 not grants stay as they are. A file that is damaged, or that others may write, is copied aside and grants nothing.
 """
 
-import contextlib
-import fcntl
 import os
 import stat
-import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from agent.config.paths import ensure_private_dir
+from agent.config.private_file import BusyFileError, locked, replace_private
 from agent.permissions.path_text import path_key
 
 _MAX_BYTES = 4 * 1024 * 1024
-_LOCK_PATIENCE_S = 5.0
-_LOCK_INTERVAL_S = 0.01
 
 State = dict[str, Any]
 
@@ -73,16 +68,18 @@ def edit_state(path: Path, change: Callable[[State], None]) -> None:
     """
     try:
         ensure_private_dir(path.parent)
-        with _locked(path):
+        with locked(path):
             try:
                 state = read_state(path)
             except DamagedStateError:
                 _copy_aside(path)
                 state = {}
             change(state)
-            _replace(path, tomli_w.dumps(state).encode())
+            replace_private(path.resolve(), tomli_w.dumps(state).encode())  # a link stays a link
     except OSError as error:
         raise StateError(f"{path} cannot be written: {error.strerror or error}") from error
+    except BusyFileError as error:
+        raise StateError(str(error)) from None
     except RecursionError:
         raise StateError(f"{path} cannot be written: it is nested too deeply; move it away") from None
 
@@ -129,47 +126,6 @@ def _rules_of(table: State, project: Path, path: Path) -> list[str]:
         name = path_key(project)
         raise DamagedStateError(f'{path}: `allow` of [grants."{name}"] must be a list of rules; correct or remove it')
     return allow
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside the file. The lock file stays: removing it would let two processes hold it."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
-    try:
-        deadline = time.monotonic() + _LOCK_PATIENCE_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StateError(f"{path} is locked by another process; end it and try again") from None
-                time.sleep(_LOCK_INTERVAL_S)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside the file, to the disk, and put it in the file's place. A link stays a link."""
-    path = path.resolve()
-    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _copy_aside(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What is kept of a command's output: its head and tail in memory, the whole in a capped file, and a sample of what is new.
+"""What is kept of a command's output: its head and tail in memory, the whole in a capped file, a sample of what is new, and
+of a job head and tail of what nobody has looked at.
 
 Memory is bounded whatever arrives. Nothing is decoded here.
 """
@@ -11,6 +12,10 @@ from agent.spawner.wire import SAMPLE_BYTES
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 64 * 1024
 SPILL_BYTES = 64 * 1024 * 1024
+JOB_FILE_BYTES = 16 * 1024 * 1024
+"""Less, since many jobs may run, and their files stay."""
+UNSEEN_HEAD_BYTES = 16 * 1024
+UNSEEN_TAIL_BYTES = 48 * 1024
 _MARKER_BYTES = 128
 
 
@@ -77,44 +82,76 @@ class SpillFile:
         os.unlink(self.path)
 
 
-class Capture:
-    """Head, tail and spill of one output stream."""
+class Ends:
+    """The first and the newest bytes of everything that is fed."""
 
-    def __init__(self, spill_path: str, spill_bytes: int = SPILL_BYTES) -> None:
+    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self.total_bytes = 0
         self.head = bytearray()
-        self.spill_path: str | None = None
-        """Set by `finish`, if head and tail are not everything and the disk took it."""
-        self.missing_bytes = 0
-        self._tail = bytearray()
-        self._path = spill_path
-        self._cap = spill_bytes
-        self._spill: SpillFile | None = None
-        self._broken = False
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._rest = bytearray()
 
     @property
     def tail(self) -> bytes:
         """What follows the head, or the end of it."""
-        return bytes(self._tail[-TAIL_BYTES:])
+        return bytes(self._rest[-self._tail_bytes :])
 
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
-        self._feed_spill(data)
-        if room := HEAD_BYTES - len(self.head):
+        if room := self._head_bytes - len(self.head):
             self.head += data[:room]
             data = data[room:]
-        self._tail += data
-        if len(self._tail) > 2 * TAIL_BYTES:
-            del self._tail[:-TAIL_BYTES]
+        self._rest += data
+        if len(self._rest) > 2 * self._tail_bytes:
+            del self._rest[: -self._tail_bytes]
+
+
+class Capture:
+    """Head, tail and spill of one output stream."""
+
+    def __init__(self, spill_path: str, spill_bytes: int = SPILL_BYTES, *, at_once: bool = False) -> None:
+        """`at_once`: the file is there from the beginning and holds everything so far, for whoever reads it meanwhile."""
+        self.spill_path: str | None = None
+        """Set by `finish`, if the disk took it and head and tail are not everything, or it was wanted at once."""
+        self.missing_bytes = 0
+        self._ends = Ends(HEAD_BYTES, TAIL_BYTES)
+        self._path = spill_path
+        self._cap = spill_bytes
+        self._spill: SpillFile | None = None
+        self._broken = False
+        if at_once:
+            try:
+                self._spill = SpillFile(spill_path, spill_bytes)
+            except OSError:
+                self._give_up()
+
+    @property
+    def total_bytes(self) -> int:
+        return self._ends.total_bytes
+
+    @property
+    def head(self) -> bytes:
+        return bytes(self._ends.head)
+
+    @property
+    def tail(self) -> bytes:
+        """What follows the head, or the end of it."""
+        return self._ends.tail
+
+    def feed(self, data: bytes) -> None:
+        self._feed_spill(data)
+        self._ends.feed(data)
 
     def _feed_spill(self, data: bytes) -> None:
-        if self._broken or self.total_bytes <= HEAD_BYTES + TAIL_BYTES:
+        so_far = self.total_bytes
+        if self._broken or (self._spill is None and so_far + len(data) <= HEAD_BYTES + TAIL_BYTES):
             return
         try:
             if self._spill is None:
                 # Head and tail together are still everything that came before `data`.
                 self._spill = SpillFile(self._path, self._cap)
-                self._spill.write(self.head + self._tail)
+                self._spill.write(self.head + self.tail)
             self._spill.write(data)
         except OSError:
             self._give_up()
@@ -141,6 +178,22 @@ class Capture:
             with contextlib.suppress(OSError):
                 self._spill.discard()
             self._spill = None
+
+
+class Unseen:
+    """What came since the last look."""
+
+    def __init__(self) -> None:
+        self._ends = Ends(UNSEEN_HEAD_BYTES, UNSEEN_TAIL_BYTES)
+
+    def feed(self, data: bytes) -> None:
+        self._ends.feed(data)
+
+    def take(self) -> tuple[int, bytes, bytes]:
+        """How many bytes are left out between head and tail, and these; the next look begins behind them."""
+        ends, self._ends = self._ends, Ends(UNSEEN_HEAD_BYTES, UNSEEN_TAIL_BYTES)
+        head, tail = bytes(ends.head), ends.tail
+        return ends.total_bytes - len(head) - len(tail), head, tail
 
 
 class LiveSample:

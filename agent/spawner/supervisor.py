@@ -1,7 +1,8 @@
 """One command from start to end: runs in a process of its own, forked by the spawner, and answers to claw directly.
 
 It reads the output, keeps the clock and ends the whole tree: on a time-out or a cancellation with TERM, 2 s, KILL; what the
-shell leaves behind with 250 ms to finish, TERM, 250 ms, KILL; all at once when claw's end of the connection closes.
+shell leaves behind with 250 ms to finish, TERM, 250 ms, KILL; all at once when claw's end of the connection closes. Of a job
+the output's file is there from the start and stays, also when claw is gone.
 """
 
 import json
@@ -12,7 +13,7 @@ import subprocess
 import time
 
 from agent.spawner import wire
-from agent.spawner.output import Capture, LiveSample
+from agent.spawner.output import JOB_FILE_BYTES, SPILL_BYTES, Capture, LiveSample, Unseen
 from agent.spawner.tree import Brood, Group, become_subreaper, drain, has_children, reap, watch_children
 
 TYPE_CHECKING = False  # as in typing, whose import would be a tenth of this process's start-up time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_A_ROUND = 16
 _KILL_INTERVAL_S = 0.05
+_NEVER = float("inf")
 
 
 def supervise(channel: socket.socket) -> None:
@@ -89,11 +91,14 @@ class _Run:
         self.started_at = started_at
         self.tree: Brood | Group = Brood() if contained else Group(pid)
         self.contained = contained
-        self.capture = Capture(request["spill_path"])
+        self.is_job = request["is_job"]
+        file_bytes = JOB_FILE_BYTES if self.is_job else SPILL_BYTES
+        self.capture = Capture(request["spill_path"], file_bytes, at_once=self.is_job)
         self.live = LiveSample()
+        self.unseen = Unseen() if self.is_job else None
         self.sent_at = 0.0
         self.outgoing = bytearray(wire.frame(wire.STARTED, json.dumps(pid).encode()))
-        self.timeout_at = started_at + request["timeout_s"]
+        self.timeout_at = _NEVER if request["timeout_s"] is None else started_at + request["timeout_s"]
         self.kill_at: float | None = None
         self.give_up_at: float | None = None
         self.status: str | None = None
@@ -129,7 +134,7 @@ class _Run:
         marks = []
         if self.kill_at is not None:
             marks.append(self.kill_at)
-        if self.shell_status is None and self.status is None:
+        if self.shell_status is None and self.status is None and self.timeout_at != _NEVER:
             marks.append(self.timeout_at)
         if self.shell_status is not None:
             marks.append(now + _KILL_INTERVAL_S)
@@ -154,6 +159,8 @@ class _Run:
                 return
             self.capture.feed(data)
             self.live.feed(data)
+            if self.unseen is not None:
+                self.unseen.feed(data)
 
     def _close_output(self) -> None:
         if self.output is not None:
@@ -179,7 +186,10 @@ class _Run:
                 asked = b""
             if not asked:
                 self._abandon()
-            self._stop("cancelled")
+            if wire.LOOK in asked:
+                self.outgoing += self._looked()
+            if wire.CANCEL in asked:
+                self._stop("cancelled")
 
     def _abandon(self) -> None:
         """Claw is gone, or wants to hear no more: end everything at once and leave no trace."""
@@ -190,7 +200,11 @@ class _Run:
             if not self._alive() or time.monotonic() > deadline:
                 break
             time.sleep(0.002)
-        self.capture.discard()
+        if self.is_job:
+            self._read_output()
+            self.capture.finish()
+        else:
+            self.capture.discard()
         os._exit(0)
 
     def _note_ended(self) -> None:
@@ -252,6 +266,12 @@ class _Run:
         skipped, data = self.live.take()
         return wire.frame(wire.LIVE, wire.LIVE_HEADER.pack(skipped) + data)
 
+    def _looked(self) -> bytes:
+        if self.unseen is None:
+            return b""
+        missing, head, tail = self.unseen.take()
+        return wire.frame(wire.LOOKED, wire.LOOKED_HEADER.pack(missing, len(head)) + head + tail)
+
     def report(self) -> None:
         self._close_output()
         self.capture.finish()
@@ -271,12 +291,13 @@ class _Run:
         }
         if self.live:
             self.outgoing += self._sample()
-        self.outgoing += wire.frame(wire.HEAD, bytes(self.capture.head))
+        self.outgoing += self._looked()
+        self.outgoing += wire.frame(wire.HEAD, self.capture.head)
         self.outgoing += wire.frame(wire.TAIL, self.capture.tail)
         self.outgoing += wire.frame(wire.ENDED, json.dumps(facts).encode())
         self.channel.setblocking(True)
         try:
             self.channel.sendall(self.outgoing)
         except OSError:
-            if self.capture.spill_path is not None:
+            if self.capture.spill_path is not None and not self.is_job:
                 os.unlink(self.capture.spill_path)

@@ -1,8 +1,9 @@
 """The frames between claw and the supervisor of one command: four bytes of length, one byte of kind, the payload.
 
-Claw sends one REQUEST (a JSON object), then at most the single byte CANCEL. The supervisor answers TAKEN before it starts
-anything, then STARTED, any number of LIVE, HEAD, TAIL and ENDED; or FAILED behind TAKEN. Either side closing the connection
-ends the command at once.
+Claw sends one REQUEST (a JSON object), then at most the single byte CANCEL, and of a job any number of LOOK. The supervisor
+answers TAKEN before it starts anything, then STARTED, any number of LIVE, HEAD, TAIL and ENDED; or FAILED behind TAKEN. Of a
+job it answers LOOK by LOOKED, several at once by one, and says LOOKED once more in front of ENDED. Either side closing the
+connection ends the command at once.
 """
 
 import json
@@ -17,11 +18,16 @@ HEADER = struct.Struct(">IB")
 LIVE_HEADER = struct.Struct(">Q")
 """In front of a live sample: how many bytes of output were left out before it."""
 
+LOOKED_HEADER = struct.Struct(">QI")
+"""In front of what came since the look before: how many bytes are left out in its middle, and where that is."""
+
 REQUEST = ord("R")
 CANCEL = b"C"
+LOOK = b"L"
 TAKEN = ord("K")
 STARTED = ord("S")
 LIVE = ord("O")
+LOOKED = ord("N")
 HEAD = ord("H")
 TAIL = ord("T")
 ENDED = ord("E")

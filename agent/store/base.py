@@ -2,11 +2,15 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from agent.transcript import Entry
+from agent.transcript import Entry, User
+
+Delivery = Literal["step", "turn", "quiet"]
+"""When a waiting message is delivered: after the step that runs; when the turn has ended, as a turn of its own; or like
+the first, but without making the model go on."""
 
 
 class Blob(Struct, frozen=True):
@@ -25,6 +29,9 @@ class QueuedMessage(Struct, frozen=True):
 
     id: int
     text: str
+    delivery: Delivery = "step"
+    user: User | None = None
+    """The message as it will be appended, where it is more than its text."""
 
 
 class SessionMeta(Struct, frozen=True):
@@ -43,7 +50,7 @@ class SessionStore(Protocol):
         """Write entries, their blobs and the removal of delivered queue messages in one transaction."""
         ...
 
-    def enqueue(self, message: QueuedMessage) -> None: ...
+    def enqueue(self, message: QueuedMessage, blobs: Iterable[Blob] = ()) -> None: ...
 
     def dequeue(self, ids: Iterable[int]) -> None: ...
 
@@ -74,8 +81,8 @@ class NoStore:
     def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
         self._blobs.update((blob.sha256, blob.data) for blob in blobs)
 
-    def enqueue(self, message: QueuedMessage) -> None:
-        pass
+    def enqueue(self, message: QueuedMessage, blobs: Iterable[Blob] = ()) -> None:
+        self._blobs.update((blob.sha256, blob.data) for blob in blobs)
 
     def dequeue(self, ids: Iterable[int]) -> None:
         pass

@@ -4,7 +4,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -14,7 +14,7 @@ CREATE TABLE entry (
 CREATE TABLE blob (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE count (key INTEGER NOT NULL, tokenizer TEXT NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (key, tokenizer))
     WITHOUT ROWID;
-CREATE TABLE queue (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE queue (id INTEGER PRIMARY KEY, text TEXT NOT NULL, delivery TEXT NOT NULL DEFAULT 'step', user BLOB);
 """
 
 
@@ -49,6 +49,15 @@ def create_tables(connection: sqlite3.Connection) -> None:
         if statement.strip():
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a file of an older layout to this one; part of the caller's transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 1:
+        connection.execute("ALTER TABLE queue ADD COLUMN delivery TEXT NOT NULL DEFAULT 'step'")
+        connection.execute("ALTER TABLE queue ADD COLUMN user BLOB")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from agent.config.paths import ensure_private_dir
 from agent.store.base import Blob, QueuedMessage, SessionMeta
 from agent.store.lock import SessionBusyError, SessionLock
-from agent.store.schema import connect, create_tables
+from agent.store.queue_rows import insert_message
+from agent.store.schema import connect, create_tables, upgrade
 from agent.transcript import Entry, encode_payload
 
 
@@ -40,14 +41,17 @@ class SessionFile:
         meta: SessionMeta,
         lock: SessionLock | None = None,
         on_failure: Callable[[str], None] = lambda text: None,
+        on_closed: Callable[[Path], None] = lambda path: None,
     ) -> None:
         """`lock` is given for a file that exists. `on_failure` takes a text for the user, once for each run of failures;
-        it may be called from the writer thread."""
+        it may be called from the writer thread. `on_closed` is told the file when it was written to and the session has
+        been closed, in the thread that closes it."""
         self.path = path
         self.meta = meta
         self._lock = lock
         self._made = lock is not None  # the writer thread's own, once that runs
         self._on_failure = on_failure
+        self._on_closed = on_closed
         self._jobs: queue.SimpleQueue[_Job | _Wake | None] = queue.SimpleQueue()
         self._unwritten: dict[str, bytes] = {}
         self._reader: sqlite3.Connection | None = None
@@ -69,8 +73,15 @@ class SessionFile:
 
         self._put(_Job(write, tuple(sha256 for sha256, _ in blob_rows)))
 
-    def enqueue(self, message: QueuedMessage) -> None:
-        self._put(_Job(lambda c: c.execute("INSERT INTO queue VALUES (?, ?)", (message.id, message.text))))
+    def enqueue(self, message: QueuedMessage, blobs: Iterable[Blob] = ()) -> None:
+        rows = [(blob.sha256, blob.data) for blob in blobs]
+        self._unwritten.update(rows)
+
+        def write(connection: sqlite3.Connection) -> None:
+            insert_message(connection, message)
+            connection.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?)", rows)
+
+        self._put(_Job(write, tuple(sha256 for sha256, _ in rows)))
 
     def dequeue(self, ids: Iterable[int]) -> None:
         gone = [(id_,) for id_ in ids]
@@ -101,6 +112,7 @@ class SessionFile:
         await done
 
     def close(self) -> None:
+        was_written = self._thread is not None
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
@@ -110,6 +122,8 @@ class SessionFile:
             self._reader = None
         if self._lock is not None:
             self._lock.release()
+        if was_written:
+            self._on_closed(self.path)
 
     # ------------------------------------------------------------------ the writer thread
 
@@ -191,6 +205,7 @@ class SessionFile:
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", self._meta_rows())
             else:
                 connection.execute("BEGIN IMMEDIATE")
+                upgrade(connection)
             for job in jobs:
                 job.write(connection)
             connection.execute("COMMIT")

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import msgspec
 from msgspec import Struct
 
+from agent.store.base import Blob
 from agent.tools.details import ResultDetails
 from agent.transcript import FileFact
 from providers.types import ImageBlock, ToolSpec
 
 if TYPE_CHECKING:
+    from agent.images import ImageLimits
     from agent.permissions.workspace import Workspace
     from agent.processes import Spawner
     from agent.recall import Recall
@@ -59,6 +61,8 @@ class ToolOutput(Struct, frozen=True):
     text: str
     details: ResultDetails | None = None
     images: tuple[ImageBlock, ...] = ()
+    blobs: tuple[Blob, ...] = ()
+    """The bytes of `images`."""
     files: tuple[FileFact, ...] = ()
     spill_file: Path | None = None
     spill_missing_bytes: int = 0
@@ -77,6 +81,7 @@ class ToolContext:
         progress: Callable[[str], None],
         recall: "Recall | None" = None,
         shows_whole: Callable[[str, str], int | None] = lambda path, sha256: None,
+        image_limits: "ImageLimits | None" = None,
     ) -> None:
         self.call_id = call_id
         self.workspace = workspace
@@ -88,7 +93,10 @@ class ToolContext:
         self.recall = recall
         """Finds what was said and done before; None where nothing can be searched."""
         self.shows_whole = shows_whole
-        """(real path, sha256) → key of the entry whose whole copy of that content stands in the window now, or None."""
+        """(real path, sha256) → key of the entry whose whole copy of that content stands in the window now, or None.
+        Cheap; to be called in the event loop, where the window lives."""
+        self.image_limits = image_limits
+        """To what size an image is scaled for the model; None: it sees none."""
 
 
 class Tool(Protocol):

@@ -112,7 +112,7 @@ def _explain(error: CommandNotStartedError, cwd: Path) -> str:
 
 def _output(params: BashParams, outcome: RunOutcome, shell_note: str) -> ToolOutput:
     shown = show_output(outcome.head, outcome.tail, outcome.total_bytes)
-    notes = [_status(outcome, params.timeout_s)]
+    notes = [describe_end(outcome, params.timeout_s)]
     if outcome.left_running:
         notes.append("a process it had left in the background was ended")
     if outcome.survivors:
@@ -137,7 +137,8 @@ def _output(params: BashParams, outcome: RunOutcome, shell_note: str) -> ToolOut
     )
 
 
-def _status(outcome: RunOutcome, timeout_s: int) -> str:
+def describe_end(outcome: RunOutcome, timeout_s: int) -> str:
+    """How a command ended, in a few words."""
     match outcome.status:
         case "timeout":
             hint = ""

@@ -1,7 +1,8 @@
-"""The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is.
+"""The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is; or an image.
 
 A file up to 8 MiB is read whole; of a larger one only the window is kept. Its hash, and with it the fact that later edits
-are checked against, is taken up to 64 MiB.
+are checked against, is taken up to 64 MiB. A whole file that stands word for word in the model's window is not sent a
+second time; the answer names the entry that shows it. A text shorter than that answer is sent.
 """
 
 import threading
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from agent.permissions.path_text import path_key, printable
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
 from agent.tools.file_lines import FileLines, read_lines
+from agent.tools.read_image import is_image, read_image
 from agent.transcript import FileFact
 
 MAX_LINES = 2_000
@@ -46,13 +49,16 @@ class Read:
         return Access("read", title, (real,))
 
     async def run(self, params: ReadParams, context: ToolContext) -> ToolOutput:
-        return await in_thread(lambda stop: _read(params, context, stop))
+        output = await in_thread(lambda stop: _read(params, context, stop))
+        return _unless_unchanged(params, context, output)
 
 
 def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> ToolOutput:
     real = context.workspace.resolve(params.path)
     shown = context.workspace.display(real)
     with context.workspace.open_file(real) as opened:
+        if is_image(opened):
+            return read_image(opened, shown, context.image_limits)
         size_bytes = opened.stat.st_size
         lines = read_lines(opened, shown, params.offset, min(params.limit, MAX_LINES), MAX_LINE_CHARS, stop)
     if lines.total == 0:
@@ -65,6 +71,24 @@ def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> To
     facts = (_fact(real, lines, context),) if lines.sha256 else ()
     shown_lines = f"{len(lines.lines):,} line{'' if len(lines.lines) == 1 else 's'}"
     return ToolOutput(output, TextDetails(shown_lines), files=facts)
+
+
+def _unless_unchanged(params: ReadParams, context: ToolContext, output: ToolOutput) -> ToolOutput:
+    """A short answer instead of the text, where the model has the same whole file before it."""
+    if params.offset != 1 or params.limit < MAX_LINES or not output.files:
+        return output
+    (fact,) = output.files
+    key = context.shows_whole(fact.path, fact.sha256)
+    if key is None:
+        return output
+    shown = context.workspace.display(context.workspace.resolve(params.path))
+    answer = (
+        f"[Unchanged since you read it (entry {key}): the whole of {shown} stands above. "
+        "If it was cleared since, read it again.]"
+    )
+    if len(answer) >= len(output.text):
+        return output
+    return replace(output, text=answer, details=TextDetails("unchanged"))
 
 
 def _listing(lines: FileLines, size_bytes: int) -> tuple[FileLines, str]:

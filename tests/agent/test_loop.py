@@ -10,7 +10,7 @@ from agent.loop import ContextFullError, run_turn
 from agent.reactions import CUT_CALL_TEXT, CUT_RESULT, MAX_CUT_CALLS
 from agent.transcript import Assistant
 from providers.base import ModelRequest
-from providers.errors import ContextOverflowError, ServerError
+from providers.errors import BadRequestError, ContextOverflowError, ProviderError, ServerError
 from providers.types import StopReason, TextBlock, ToolCall, Usage
 
 STARTED = TurnStarted("s", 1)
@@ -34,6 +34,7 @@ class Host:
         self.did: list[str] = []
         self.steering = 0
         self.can_compact = True
+        self.attachments = 0
         self.over = False
         self.full = False
         self.on_calls: BaseException | None = None
@@ -68,6 +69,13 @@ class Host:
     async def compact_overflow(self) -> bool:
         self.did.append("compact")
         return self.can_compact
+
+    def take_out_attachment(self, error: ProviderError) -> bool:
+        if self.attachments and isinstance(error, BadRequestError):
+            self.attachments -= 1
+            self.did.append("take out")
+            return True
+        return False
 
     def deliver_steering(self) -> bool:
         self.did.append("steering")
@@ -134,6 +142,23 @@ async def test_B1_an_overflow_that_stays_ends_the_turn_as_full(can_compact: bool
     assert ended.reason == "context_full" and ended.error.startswith("too long\n")
     assert host.did.count("compact") == 1
     assert host.did.count("reply") == (2 if can_compact else 1)
+
+
+async def test_a_later_overflow_of_the_same_turn_is_another_one() -> None:
+    host = Host(ContextOverflowError("too long"), CALLS, ContextOverflowError("too long"), TEXT)
+    assert (await play(host))[0] == TurnEnded("done")
+    assert host.did.count("compact") == 2
+
+
+async def test_an_attachment_that_is_too_large_is_taken_out_and_the_request_sent_once_more() -> None:
+    host = Host(BadRequestError("image too large"), TEXT)
+    host.attachments = 5
+    assert (await play(host))[0] == TurnEnded("done")
+    assert host.did[:4] == ["prepare", "reply", "take out", "prepare"]
+    host = Host(BadRequestError("image too large"), BadRequestError("image too large"), TEXT)
+    host.attachments = 5
+    assert (await play(host))[0].reason == "provider_error"
+    assert host.did.count("take out") == 1
 
 
 async def test_a_window_that_cannot_fit_says_what_to_do() -> None:

@@ -29,8 +29,8 @@ def words(name: str, count: int) -> str:
 async def fill(desk: Desk, talk: Talk, turns: int = 4) -> None:
     """About 800 tokens a turn, so that the trigger is near after four."""
     for turn in range(turns):
-        desk.wire.reply(words(f"answer{turn}-", 180))
-        assert (await talk.session.prompt(words(f"question{turn}-", 60))).reason == "done"
+        desk.wire.reply(words(f"answer{turn}-", 190))
+        assert (await talk.session.prompt(words(f"question{turn}-", 45))).reason == "done"
 
 
 def small(desk: Desk, **env: str) -> Desk:
@@ -60,7 +60,7 @@ async def test_by_trigger_the_older_part_becomes_a_summary_and_the_turn_goes_on(
     text = desk.wire.texts(after)[0]
     assert "Goal of the work: the parser." in text
     for turn in range(4):
-        assert words(f"question{turn}-", 60) in text
+        assert words(f"question{turn}-", 45) in text
     assert request in desk.wire.texts(after)
     assert "answer0-7" not in said(desk, after)
 
@@ -82,7 +82,7 @@ async def test_by_hand_with_a_focus_and_a_second_one_brings_the_first_up_to_date
         await talk.session.prompt("and now?")
     text = said(desk, desk.bodies()[-1])
     assert "the printer." in text and "the parser." not in text
-    assert all(words(f"question{turn}-", 60) in text for turn in range(4))
+    assert all(words(f"question{turn}-", 45) in text for turn in range(4))
 
 
 async def test_nothing_to_compact_says_so_and_asks_nobody(desk: Desk) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from agent.events import GaugeChanged, MessageCompleted, StepStarted, ToolFinished, ToolProgress, TurnEnded
 from agent.permissions.approval import Allow, Deny
+from agent.tools.built_in import built_in_tools
 from agent.tools.details import CommandDetails, DiffDetails, RefusedDetails
 from agent.transcript import Assistant, Prefix, Reminder, Result, Setting, User
 from providers.types import ToolCall, Usage
@@ -76,7 +77,7 @@ async def test_the_transcript_on_disk_holds_the_whole_turn_in_order(desk: Desk) 
     assert [entry.key for entry in entries] == list(range(1, len(entries) + 1))
     (setting,), (prefix,), (reminder,) = desk.payloads(Setting), desk.payloads(Prefix), desk.payloads(Reminder)
     assert (setting.provider, setting.model, setting.mode) == (desk.wire.provider, desk.wire.model, "auto")
-    assert {tool.name for tool in prefix.tools} == {"read", "write", "edit", "glob", "grep", "bash"}
+    assert [tool.name for tool in prefix.tools] == [tool.name for tool in built_in_tools()]
     assert reminder.text == "Today is Monday, 2026-11-30."
     results, replies = desk.payloads(Result), desk.payloads(Assistant)
     calls = [block for reply in replies for block in reply.blocks if isinstance(block, ToolCall)]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from agent.events import (
     CompactionFinished,
+    CompactionProgress,
     CompactionStarted,
     Event,
     GaugeChanged,
@@ -26,8 +27,8 @@ from agent.events import (
 from providers.types import ToolCall
 
 _ANYWHERE = (
-    RetryScheduled, CompactionStarted, CompactionFinished, GaugeChanged, UserMessageAdded, QueueChanged, SettingChanged,
-    Notice,
+    RetryScheduled, CompactionStarted, CompactionProgress, CompactionFinished, GaugeChanged, UserMessageAdded, QueueChanged,
+    SettingChanged, Notice,
 )  # fmt: skip
 
 
@@ -48,6 +49,7 @@ class _Reader:
         self._running: set[str] = set()
         self._unanswered: list[str] = []
         self._compacting = False
+        self._own_commands: set[str] = set()
 
     def take(self, event: Event) -> None:
         match event:
@@ -64,6 +66,10 @@ class _Reader:
             case MessageCompleted():
                 self._move(event, {"in a step"}, "after a message")
                 self._unanswered = [b.id for b in event.blocks if isinstance(b, ToolCall) and b.finished]
+            case ToolStarted(tool="!") | ToolFinished(tool="!"):
+                self._own_commands ^= {event.call_id}
+            case ToolProgress(call_id=call_id) if call_id in self._own_commands:
+                pass
             case ToolStarted() | ToolProgress() | ToolFinished():
                 self._move(event, {"after a message"}, "after a message")
                 self._take_tool(event)

@@ -28,7 +28,7 @@ from tests.fakes.grammar import check_grammar
 from tests.fakes.model_server import json_reply
 from tests.fakes.wires import Wire
 from tui.arguments import Arguments
-from tui.startup import Startup
+from tui.startup import Startup, overrides
 from tui.wiring import Opener
 
 E = TypeVar("E", bound=Event)
@@ -68,7 +68,8 @@ class Desk:
         self.clock: Callable[[], datetime] = lambda: datetime(2026, 11, 30, 12, 0)
         (home / "config").mkdir(parents=True, exist_ok=True)
         (home / "config" / "config.toml").write_text(
-            f'{wire.config}[models."{wire.model}"]\ncontext_window_tokens = {window_tokens}\nmax_output_tokens = 8192\nprice = {PRICE}\n'
+            f'{wire.config}[models."{wire.model}"]\ncontext_window_tokens = {window_tokens}\n'
+            f"max_output_tokens = 8192\nprice = {PRICE}\n"
         )
 
     @property
@@ -85,7 +86,7 @@ class Desk:
         paths = Paths.from_env(self.env)
         here = (cwd or self.project).resolve()
         project = project_root(here)
-        loaded = load_config(paths, project, self.env, given.config)
+        loaded = load_config(paths, project, self.env, overrides(given))
         assert not loaded.problems, loaded.problems
         return Startup(given, self.env, paths, here, project, loaded, provider_configs(loaded, self.env, paths), "test")
 

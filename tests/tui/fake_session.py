@@ -1,12 +1,19 @@
 """A session that records what the screen calls and emits what the test tells it to."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.compacting import CompactionDraft, CompactionPreview
+from agent.context.compaction_values import NotCompacted, Span
+from agent.context.losses import Loss
+from agent.context.pieces import Action, ChartPoint, Edit, Piece, Refused
+from agent.costs import CostReport, ModelCost
 from agent.events import (
     CompactionFinished,
+    CompactionProgress,
+    CompactionStarted,
     Emit,
     Event,
     GaugeChanged,
@@ -20,9 +27,75 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
+from agent.fitting import CompactionCost, Confirm
+from agent.instructions.item import InstructionItem
+from agent.instructions.report import InstructionsReport
 from agent.permissions.approval import Answer, ApprovalRequest, Approver
+from agent.recall import Hit
 from providers.types import Effort, TextBlock, Usage
 from tui.bridge import Launch, Mode, Target
+
+COST = CompactionCost(1, 83_000, 40, 0.26, "You asked for it.")
+PREVIEW = CompactionPreview(42, 81_200, 92_300, COST)
+LOSSES = (
+    Loss("demand", "Never touch the lockfile [b]by hand[/b].", 3),
+    Loss("path", "src/parser/lexer.py", 12),
+    Loss("error", "KeyError: 'spoon'", 17),
+)
+SUMMARY = "## Goal\nRepair the [bold]parser[/bold].\n\n## State\n" + "\n".join(f"step {n} done" for n in range(40))
+COSTS = CostReport(
+    (ModelCost("scripted", "demo", 12, 3_000, 90_000, 4_000, 1_500, 0.12),), 0.15, 0.93, 0.4, 0.01, 1, 1, 0.03
+)
+DRAFT = CompactionDraft(SUMMARY, 92_300, 14_100, 0.031, LOSSES, work=None)  # type: ignore[arg-type] # the fake's own
+
+
+@dataclass
+class FakeEditor:
+    """Records what is asked of it; every edit is possible unless `refusal` is set."""
+
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+    parts: tuple[Piece, ...] = (
+        Piece("system", "core", "", 900),
+        Piece("user", "", "repair the [parser]", 40, (3,), 1_000, actions=("pin", "drop")),
+        Piece("assistant", "", "I will look.", 30, (4,), 2_000, actions=("pin", "drop")),
+        Piece("user", "", "and the tests", 12, (7,), 3_000, actions=("pin", "drop")),
+        Piece("tool_results", "read src/a.py", "src/a.py", 4_000, (9,), 4_000, actions=("drop",)),
+    )
+    refusal: str = ""
+    last: str = "pin"
+
+    def newest(self) -> str:
+        return self.last
+
+    def pieces(self) -> list[Piece]:
+        return list(self.parts)
+
+    def chart(self) -> list[ChartPoint]:
+        return [ChartPoint(3, 900), ChartPoint(7, 5_000)]
+
+    def show(self, piece: Piece) -> str:
+        return piece.detail
+
+    def plan(self, action: Action, keys: Iterable[int] = ()) -> Edit | Refused:
+        return self._planned(action, "plan", action, tuple(keys), keys=tuple(keys) or (7,))
+
+    def plan_pin_text(self, text: str) -> Edit | Refused:
+        return self._planned("pin", "plan_pin_text", text)
+
+    def plan_pin_file(self, path: Path, first: int | None = None, last: int | None = None) -> Edit | Refused:
+        return self._planned("pin", "plan_pin_file", str(path), first, last)
+
+    def apply(self, edit: Edit) -> str:
+        self.calls.append(("apply", edit.action, edit.keys))
+        return "Pinned 1 entry. It takes effect at the next compaction."
+
+    def undo(self) -> str:
+        self.calls.append(("undo",))
+        return "The newest pin is undone."
+
+    def _planned(self, action: Action, *call: object, keys: tuple[int, ...] = ()) -> Edit | Refused:
+        self.calls.append(call)
+        return Refused(self.refusal) if self.refusal else Edit(action, (), keys, 9, freed_tokens=0 if keys else -64)
 
 
 @dataclass
@@ -45,6 +118,15 @@ class FakeSession:
     closed: bool = False
     on_close: Callable[[], object] = lambda: None
     key: int = 0
+    editor: FakeEditor = field(default_factory=FakeEditor)
+    preview: CompactionPreview | NotCompacted = PREVIEW
+    drafted: CompactionDraft | NotCompacted | Exception = DRAFT
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the summary is there; a test that wants to see it being written clears it."""
+    accepted: list[tuple[CompactionDraft, str | None, tuple[Loss, ...]]] = field(default_factory=list)
+    hits: tuple[Hit, ...] = ()
+    report: CostReport = COSTS
+    confirm: Confirm | None = None
     _end: "asyncio.Future[TurnEndReason] | None" = None
 
     @property
@@ -89,11 +171,65 @@ class FakeSession:
         self.calls.append(("interrupt",))
         self.end("interrupted")
 
-    async def compact(self, focus: str = "") -> CompactionFinished:
-        self.calls.append(("compact", focus))
-        done = CompactionFinished(7, 90_000, 12_000)
+    async def compact(self, focus: str = "", span: Span | None = None) -> CompactionFinished:
+        self.calls.append(("compact", focus, *_where(span)))
+        self.emit(CompactionStarted("manual", 90_000))
+        done = CompactionFinished(7, 90_000, 12_000, cost_usd=0.012)
         self.emit(done)
         return done
+
+    def confirm_with(self, confirm: Confirm) -> None:
+        self.confirm = confirm
+
+    def preview_compaction(self, focus: str = "", span: Span | None = None) -> CompactionPreview | NotCompacted:
+        self.calls.append(("preview", focus, *_where(span)))
+        return self.preview
+
+    async def draft_compaction(self, focus: str = "", span: Span | None = None) -> CompactionDraft | NotCompacted:
+        self.calls.append(("draft", focus, *_where(span)))
+        try:
+            await self.written.wait()
+        except asyncio.CancelledError:
+            self.calls.append(("draft cancelled",))
+            raise
+        if isinstance(self.drafted, Exception):
+            raise self.drafted
+        return self.drafted
+
+    def summarising(self, done: int, calls: int) -> None:
+        self.emit(CompactionProgress(done, calls))
+
+    def accept_compaction(
+        self, draft: CompactionDraft, summary: str | None = None, keep: Sequence[Loss] = ()
+    ) -> CompactionFinished:
+        self.accepted.append((draft, summary, tuple(keep)))
+        self.emit(CompactionStarted("manual", draft.tokens_before))
+        done = CompactionFinished(8, draft.tokens_before, draft.tokens_after, cost_usd=draft.cost_usd)
+        self.emit(done)
+        return done
+
+    def costs(self) -> CostReport:
+        return self.report
+
+    def cache_breaks(self) -> tuple[()]:
+        return ()
+
+    def search(self, words: str) -> list[Hit]:
+        self.calls.append(("search", words))
+        return list(self.hits)
+
+    def entry(self, key: int) -> str:
+        return f"all of entry {key}\n\x1b[31mred"
+
+    def instruction_items(self) -> tuple[InstructionItem, ...]:
+        return (InstructionItem("/project/AGENTS.md", "project", "in the project", text="Be kind.", chars=8),)
+
+    def instructions(self) -> InstructionsReport:
+        return InstructionsReport(self.instruction_items(), (4,))
+
+    def reload_instructions(self) -> str:
+        self.calls.append(("reload",))
+        return "Read again: 1 file."
 
     async def undo_compaction(self) -> str:
         self.calls.append(("undo",))
@@ -133,6 +269,12 @@ class FakeSession:
         self.on_close()
 
 
+def _where(span: Span | None) -> tuple[str, ...]:
+    if span is None:
+        return ()
+    return (f"from {span.first_replaced}",) if span.first_replaced else (f"up to {span.first_kept}",)
+
+
 class Opener:
     """What `Launch.open` calls. Opens at once unless `gate` is held; keeps every session it made."""
 
@@ -153,6 +295,7 @@ class Opener:
         session = FakeSession(emit, approver, past=self.past if target.kind != "new" else ())
         if target.kind == "resume":
             session.id = target.session_id
+        session.written.set()
         for name, value in self.attributes.items():
             setattr(session, name, value)
         self.sessions.append(session)

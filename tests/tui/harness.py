@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from textual import events
+from textual.app import App
 from textual.geometry import Size
 from textual.widget import Widget
 
@@ -21,7 +22,7 @@ _CHARACTERS = {"enter": "\r", "tab": "\t", "space": " ", "backslash": "\\", "esc
 _NAMES = {" ": "space", "\\": "backslash"}
 
 
-def rows(app: ClawApp) -> list[str]:
+def rows(app: App[Any]) -> list[str]:
     """What is on the screen, all layers. Empty until the topmost screen is mounted and laid out: a look before that
     would be remembered by its cache of styles."""
     if not (app.screen.is_mounted and app.screen._compositor.size.area):
@@ -29,7 +30,7 @@ def rows(app: ClawApp) -> list[str]:
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
-def screen_text(app: ClawApp) -> str:
+def screen_text(app: App[Any]) -> str:
     return "\n".join(rows(app))
 
 
@@ -43,7 +44,7 @@ async def until(condition: Callable[[], object]) -> None:
     await asyncio.wait_for(poll(), WAIT_S)
 
 
-async def settle(app: ClawApp) -> None:
+async def settle(app: App[Any]) -> None:
     """Let everything that was posted be handled, and what followed from that, and be drawn."""
     for _ in range(3):
         for node in [app, *app.screen_stack, *app.screen.walk_children()]:
@@ -60,14 +61,14 @@ def key_event(key: str) -> events.Key:
     return events.Key(key, character)
 
 
-async def press(app: ClawApp, *keys: str) -> None:
+async def press(app: App[Any], *keys: str) -> None:
     """Press keys one after the other, each handled before the next."""
     for key in keys:
         app.post_message(key_event(key))
         await settle(app)
 
 
-async def late_key(app: ClawApp, key: str, after_s: float = 10.0) -> None:
+async def late_key(app: App[Any], key: str, after_s: float = 10.0) -> None:
     """A key that is pressed so late that no guard of a dialog can be meant by it."""
     event = key_event(key)
     event.time += after_s
@@ -75,14 +76,14 @@ async def late_key(app: ClawApp, key: str, after_s: float = 10.0) -> None:
     await settle(app)
 
 
-async def type_in(app: ClawApp, text: str) -> None:
+async def type_in(app: App[Any], text: str) -> None:
     """Write into the focused field, all at once, and press Enter."""
     app.post_message(events.Paste(text))
     await settle(app)
     await press(app, "enter")
 
 
-async def click(app: ClawApp, target: type[Widget] | None = None, offset: tuple[int, int] = (0, 0)) -> None:
+async def click(app: App[Any], target: type[Widget] | None = None, offset: tuple[int, int] = (0, 0)) -> None:
     """Press and release the mouse, relative to the target or to the screen."""
     x, y = (app.screen.query_one(target) if target is not None else app.screen).region.offset + offset
     for kind in (events.MouseDown, events.MouseUp):
@@ -90,7 +91,7 @@ async def click(app: ClawApp, target: type[Widget] | None = None, offset: tuple[
     await settle(app)
 
 
-async def resize(app: ClawApp, width: int, height: int) -> None:
+async def resize(app: App[Any], width: int, height: int) -> None:
     size = Size(width, height)
     app.post_message(events.Resize(size, size))
     await until(lambda: all(screen.is_mounted and screen._compositor.size == size for screen in app.screen_stack))

@@ -23,7 +23,8 @@ from providers.types import TextBlock, Usage
 from tests.tui.fake_session import Opener
 from tests.tui.harness import late_key, press, running, screen_text, type_in, until
 from tui.app import ClawApp
-from tui.bridge import ModelChoice, NoKey, SessionSummary, Target
+from tui.bridge import NoKey, SessionSummary, Target
+from tui.listed_models import ModelChoice
 from tui.screens.dialog import Dialog
 from tui.widgets.composer import Composer
 
@@ -211,7 +212,7 @@ async def test_a_compaction_is_shown_and_undone() -> None:
     async with running() as (app, opener):
         await type_in(app, "/compact the tests")
         await until(lambda: ("compact", "the tests") in opener.session.calls)
-        await until(lambda: "Compacted 90.0k to 12.0k tokens" in screen_text(app))
+        await until(lambda: "Compacted 90.0k → 12.0k (by hand, $0.012)" in screen_text(app))
         await type_in(app, "/undo compact")
         await until(lambda: "The compaction counts no longer." in screen_text(app))
         opener.session.emit(CompactionStarted("manual", 5))
@@ -240,13 +241,6 @@ async def test_help_opens_with_f1_and_closes_with_escape() -> None:
         await until(lambda: "asks only for what leaves" in screen_text(app))
         await press(app, "escape")
         assert len(app.screen_stack) == 1 and app.focused is app.query_one(Composer)
-
-
-async def test_context_shows_the_parts_of_the_window() -> None:
-    async with running() as (app, _):
-        await type_in(app, "/context")
-        await until(lambda: "≈1,200 of 172,000 tokens used (1%)" in screen_text(app))
-        assert "12,000  83%  messages" in screen_text(app)
 
 
 async def test_the_model_picker_filters_and_takes_free_text() -> None:
@@ -358,7 +352,7 @@ async def test_messages_during_a_compaction_wait_for_its_end() -> None:
     async with running() as (app, opener):
         session, gate = opener.session, asyncio.Event()
 
-        async def slow(focus: str = "") -> CompactionFinished:
+        async def slow(focus: str = "", span: object = None) -> CompactionFinished:
             session.emit(CompactionStarted("manual", 9))
             await gate.wait()
             done = CompactionFinished(3, 9, 4)
@@ -379,7 +373,7 @@ async def test_escape_cancels_a_compaction() -> None:
     async with running() as (app, opener):
         session, cancelled = opener.session, asyncio.Event()
 
-        async def slow(focus: str = "") -> CompactionFinished:
+        async def slow(focus: str = "", span: object = None) -> CompactionFinished:
             session.emit(CompactionStarted("manual", 9))
             try:
                 await asyncio.Event().wait()

@@ -26,7 +26,8 @@ from agent.tools.details import CommandDetails, DiffDetails, RefusedDetails, Tex
 from providers.types import TextBlock, Usage
 from tests.tui.fake_session import Opener
 from tests.tui.harness import click, press, rows, running, screen_text, settle, type_in, until
-from tui.bridge import ModelChoice, NoKey, SessionSummary
+from tui.bridge import NoKey, SessionSummary
+from tui.listed_models import ModelChoice
 from tui.screens.message import MessageScreen
 from tui.widgets.completion import Choice, CompletionList
 from tui.widgets.composer import Composer

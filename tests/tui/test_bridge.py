@@ -16,8 +16,8 @@ from agent.events import (
     TurnEnded,
 )
 from agent.permissions.approval import Allow, ApprovalRequest
-from tui.bridge import ApprovalWanted, make_approver
 from tui.feed import BITE_CHARS, EventFeed
+from tui.questions import QuestionAsked, make_approver
 
 
 class Posted:
@@ -109,7 +109,7 @@ async def test_a_question_waits_for_its_answer_and_is_taken_back_by_cancellation
     asked = asyncio.ensure_future(ask(request))
     await asyncio.sleep(0)
     question = posted.messages[0]
-    assert isinstance(question, ApprovalWanted) and question.request is request
+    assert isinstance(question, QuestionAsked) and question.request is request
     question.future.set_result(Allow("session"))
     assert await asked == Allow("session")
 
@@ -119,4 +119,4 @@ async def test_a_question_waits_for_its_answer_and_is_taken_back_by_cancellation
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     question = posted.messages[1]
-    assert isinstance(question, ApprovalWanted) and question.future.cancelled()
+    assert isinstance(question, QuestionAsked) and question.future.cancelled()

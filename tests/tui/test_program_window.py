@@ -71,7 +71,7 @@ def test_the_window_is_compacted_by_trigger_and_by_hand_and_each_is_undone(desk:
             assert len(used) < 12
         *rising, compacted = used
         assert rising == sorted(rising) and compacted < rising[-1] * 0.7
-        assert "Compacted" in claw.text() and "/undo compact takes it back" in claw.text()
+        assert "Compacted" in claw.text() and "· /undo compact" in claw.text()
 
         full = talk.exchange(claw)
         before = claw.gauge()

@@ -64,7 +64,31 @@ async def test_context_says_what_the_next_request_will_send_part_by_part(desk: D
     keys = {entry.key for entry in desk.entries()}
     assert {key for part in parts for key in part["entries"]} <= keys
     text = await run(desk, "context", talk.session.id)
-    assert text.out.startswith(f"{desk.model}: 3,007 of ") and "tools read" in text.out
+    head, *rows = text.out.splitlines()
+    assert head.startswith(f"{desk.model}: 3,007 of ") and f"compaction begins at {gauge.trigger_tokens:,}" in head
+    groups = {row[31:]: row for row in rows if row[31] != " "}
+    assert {"system", "tools", "instructions", "summary", "user", "assistant", "reminders"} <= groups.keys()
+    assert sum(int(row[:9].replace(",", "")) for row in groups.values()) == 3_007
+    assert "now" in groups["user"] and "now" not in groups["tools"]
+    assert any(row[31:] == "  read" for row in rows) and any(row.endswith("/AGENTS.md") for row in rows)
+
+
+async def test_M5_context_takes_the_stored_counts_and_names_results_by_file(desk: Desk) -> None:
+    """A stored count that is far off shows that nothing was counted anew."""
+    make_project(desk.project, {"a.txt": "one\n"})
+    desk.wire.reply("I look.", tools=[("read", {"path": "./a.txt"})], usage=Usage())
+    desk.wire.reply("Done.", usage=Usage())
+    async with desk.open() as talk:
+        await talk.session.prompt("read it")
+    before = {(p["kind"], p["name"]): p for p in (await run(desk, "context", "--json")).json["parts"]}
+    (key,) = before["tool_results", "read a.txt"]["entries"]
+    with sqlite3.connect(talk.path) as connection:
+        changed = connection.execute("UPDATE count SET tokens = 5000 WHERE key = ?", (key,)).rowcount
+    connection.close()
+    assert changed == 1
+    after = {(p["kind"], p["name"]): p for p in (await run(desk, "context", "--json")).json["parts"]}
+    assert after["tool_results", "read a.txt"]["tokens"] > 5_000 > before["tool_results", "read a.txt"]["tokens"]
+    assert after["user", ""] == before["user", ""]
 
 
 async def test_instructions_are_told_with_size_hash_and_why(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from tui.screens.message import MessageScreen
 
 def help_rows() -> list[Row]:
     rows = [Row("Keys", "title"), *_columns(KEYS), Row("")]
-    rows += [Row("Commands", "title"), *_columns([(_usage(c), _explained(c)) for c in COMMANDS]), Row("")]
+    rows += [Row("Commands", "title"), *_columns([line for c in COMMANDS for line in _lines(c)]), Row("")]
     rows += [
         Row("Modes", "title"),
         *_columns(
@@ -24,8 +24,12 @@ def help_rows() -> list[Row]:
     return rows
 
 
-def _usage(command: Command) -> str:
-    return f"/{command.name} {command.hint}".rstrip()
+def _lines(command: Command) -> list[tuple[str, str]]:
+    usage = f"/{command.name} {command.hint}".rstrip()
+    return [
+        (usage, _explained(command)),
+        *((f"/{command.name} {form}", f"  {meaning}") for form, meaning in command.forms),
+    ]
 
 
 def _explained(command: Command) -> str:

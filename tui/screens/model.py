@@ -1,30 +1,66 @@
-"""The choice of a model: those the configured providers list, or any name typed."""
+"""The choice of a model: those that the reachable providers list, with window, price and abilities, or any name typed.
 
-from collections.abc import Awaitable, Callable, Sequence
+A provider that does not answer is named with the reason below the list.
+"""
 
-from tui.bridge import ModelChoice
-from tui.screens.picker import Picker
+from collections.abc import Awaitable, Callable
+
+from textual.content import Content
+from textual.widgets import OptionList, Static
+
+from tui.current import said
+from tui.listed_models import Listing, ModelChoice, SilentProvider, abilities_text
+from tui.sanitize import clean, one_line
+from tui.screens.model_lines import model_line, silent_text
+from tui.screens.picker import Line, Picker
+
+MOST_SILENT = 4
 
 
 class ModelScreen(Picker):
     """Dismissed with PROVIDER/MODEL."""
 
-    def __init__(self, current: str, list_models: Callable[[], Awaitable[Sequence[ModelChoice]]]) -> None:
-        super().__init__("Model", "PROVIDER/MODEL, or a part of a name", free_text=True)
+    def __init__(self, current: str, list_models: Callable[[], Awaitable[Listing]]) -> None:
+        super().__init__("Model", "a part of a name, or PROVIDER/MODEL", free_text=True)
         self._current = current
         self._list_models = list_models
+        self._by_name: dict[str, ModelChoice] = {}
 
     def on_mount(self) -> None:
+        self.query_one("#note", Static).update(Content(f"now {one_line(self._current, 60)} · asking the providers…"))
         self.run_worker(self._fetch(), exit_on_error=False)
 
     async def _fetch(self) -> None:
         try:
-            models = await self._list_models()
+            listed = await self._list_models()
         except Exception as error:
-            self.fill((), f"The list could not be fetched ({error}). A typed name works.")
+            self.fill((), f"The list could not be fetched ({said(error)}). A typed name works.")
             return
-        lines = [
-            (model.name, model.name, f"{model.detail} · now" if model.name == self._current else model.detail)
-            for model in models
-        ]
-        self.fill(lines, "No list. A typed name works.")
+        models = [item for item in listed if isinstance(item, ModelChoice)]
+        silent = [item for item in listed if isinstance(item, SilentProvider)]
+        self._by_name = {model.name: model for model in models}
+        self.fill([_line(model) for model in models], "No list. A typed name works.")
+        self._mark_current([model.name for model in models])
+        if silent:
+            self._tell(silent, has_models=bool(models))
+
+    def _mark_current(self, names: list[str]) -> None:
+        if self._current in names and not self.is_filtered:
+            self.query_one("#lines", OptionList).highlighted = names.index(self._current)
+
+    def _tell(self, silent: list[SilentProvider], *, has_models: bool) -> None:
+        rows = [silent_text(provider) for provider in silent[:MOST_SILENT]]
+        if len(silent) > MOST_SILENT:
+            rows.append(f"and {len(silent) - MOST_SILENT} more that did not answer")
+        if not has_models:
+            rows.append("No list. A typed name works.")
+        self.query_one("#note", Static).update(Content(clean("\n".join(rows))))
+
+    def draw(self, line: Line) -> Content:
+        width = max(20, self.query_one("#lines", OptionList).scrollable_content_region.width - 1)
+        return model_line(self._by_name[line[0]], width, is_current=line[0] == self._current)
+
+
+def _line(model: ModelChoice) -> Line:
+    """What the filter looks through."""
+    return model.name, model.name, f"{abilities_text(model)} {model.detail}"

@@ -81,10 +81,14 @@ class Picker(Dialog[str]):
             line for line in self._lines if all(w in f"{line[0]} {line[1]} {line[2]}".lower() for w in words)
         ]
         options = self.query_one("#lines", OptionList)
-        options.set_options([Option(_drawn(line)) for line in self._shown])
+        options.set_options([Option(self.draw(line)) for line in self._shown])
         options.highlighted = 0 if self._shown else None
 
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.query_one("#filter", Input).value.strip())
 
-def _drawn(line: Line) -> Content:
-    _, label, detail = line
-    return Content.assemble(one_line(label, 70), ("  " + one_line(detail, 60) if detail else "", "$claw-dim"))
+    def draw(self, line: Line) -> Content:
+        """A line as it is shown."""
+        _, label, detail = line
+        return Content.assemble(one_line(label, 70), ("  " + one_line(detail, 60) if detail else "", "$claw-dim"))

@@ -232,12 +232,9 @@ def test_a_key_pasted_into_the_wrong_place_is_not_repeated(bench: Bench) -> None
 
 
 def test_sections_of_later_versions_are_noticed_and_no_error(bench: Bench) -> None:
-    loaded = bench.write(
-        user='[hooks]\na = 1\n[mcp.servers.x]\ncommand = "y"\n[checks]\nafter_edit = []\n[sandbox]\n'
-    ).load()
+    loaded = bench.write(user='[mcp.servers.x]\ncommand = "y"\n[checks]\nafter_edit = []\n[sandbox]\n').load()
     assert not loaded.has_errors
     assert [line.rsplit(": ", 1)[1] for line in texts(loaded)] == [
-        "[hooks] is not in force in this version",
         "[mcp.servers] is not in force in this version",
         "[checks] is not in force in this version",
         "[sandbox] is not in force in this version",

@@ -3,21 +3,56 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.config.addresses import address_fault, normalised
 from agent.config.auth import key_problems, read_auth
+from agent.config.merge import BUILT_IN
 from agent.config.providers import key_sources, provider_configs
+from providers.chat_quirks import ChatQuirks
 from providers.models import is_this_machine
+from providers.presets import PRESETS
 from providers.types import ProviderConfig, Secret, WireApi
 from tests.agent.config.conftest import Bench, texts
 
 
 def test_anthropic_and_openai_always_exist_and_take_their_variables(bench: Bench) -> None:
     env = {"ANTHROPIC_API_KEY": " sk-a\n", "OPENAI_API_KEY": ""}
-    assert provider_configs(bench.load(env=env), env, bench.paths) == {
-        "anthropic": ProviderConfig("anthropic", "anthropic", key=Secret("sk-a")),
-        "openai": ProviderConfig("openai", "responses"),
-    }
+    configs = provider_configs(bench.load(env=env), env, bench.paths)
+    assert list(configs)[:2] == ["anthropic", "openai"]
+    assert configs["anthropic"] == ProviderConfig("anthropic", "anthropic", key=Secret("sk-a"))
+    assert (configs["openai"].api, configs["openai"].base_url, configs["openai"].key) == ("responses", None, None)
+
+
+def test_a_known_provider_needs_its_key_and_nothing_else(bench: Bench) -> None:
+    env = {"GROQ_API_KEY": "gsk-0123456789"}
+    groq = provider_configs(bench.load(env=env), env, bench.paths)["groq"]
+    assert (groq.api, groq.base_url, groq.key) == ("chat", PRESETS["groq"].base_url, Secret("gsk-0123456789"))
+    assert groq.quirks == PRESETS["groq"].quirks
+
+
+def test_what_is_written_goes_over_what_is_known(bench: Bench) -> None:
+    bench.write(user='[providers.deepseek]\nkey_env = "MINE"\n[providers.deepseek.quirks]\ncalls_as_text = true\n')
+    env = {"MINE": "sk-0123456789", "DEEPSEEK_API_KEY": "other-key"}
+    found = provider_configs(bench.load(env=env), env, bench.paths)["deepseek"]
+    assert found.key == Secret("sk-0123456789")
+    assert found.quirks == replace(PRESETS["deepseek"].quirks, calls_as_text=True)
+    # What is known of a vendor's own server says nothing about another one.
+    bench.write(user='[providers.deepseek]\nbase_url = "https://proxy.example/v1"\n')
+    assert provider_configs(bench.load(env=env), env, bench.paths)["deepseek"].quirks == ChatQuirks()
+
+
+def test_a_server_of_this_machine_is_there_once_it_is_named(bench: Bench) -> None:
+    assert not {"ollama", "llama.cpp", "vllm", "lmstudio"} & provider_configs(bench.load(), {}, bench.paths).keys()
+    bench.write(user='model = "ollama/qwen3"\n[providers."llama.cpp"]\nbase_url = "http://127.0.0.1:9999"\n')
+    configs = provider_configs(bench.load(), {}, bench.paths)
+    assert configs["ollama"].base_url == "http://127.0.0.1:11434/v1"
+    assert configs["llama.cpp"].base_url == "http://127.0.0.1:9999/v1"
+
+
+def test_a_quirk_that_does_not_exist_names_the_nearest_one(bench: Bench) -> None:
+    (line,) = texts(bench.write(user='[providers.groq.quirks]\noutput_kap = "max_tokens"\n').load())
+    assert "output_cap" in line
 
 
 def test_a_configured_provider_with_everything(bench: Bench) -> None:
@@ -100,7 +135,8 @@ def test_R47_http_is_fine_for_this_machine(host: str) -> None:
 def test_R47_a_provider_with_a_wrong_address_is_not_sent_to_its_default_one(bench: Bench) -> None:
     env = {"ANTHROPIC_BASE_URL": "http://proxy.example", "ANTHROPIC_API_KEY": "sk-a"}
     loaded = bench.load(env=env)
-    assert list(provider_configs(loaded, env, bench.paths)) == ["openai"]
+    configs = provider_configs(loaded, env, bench.paths)
+    assert "anthropic" not in configs and "openai" in configs
     (line,) = texts(loaded)
     assert line.startswith("environment ANTHROPIC_BASE_URL: providers.anthropic.base_url: http:// would send the key")
 
@@ -129,7 +165,7 @@ def test_an_incomplete_provider_says_what_is_missing(bench: Bench) -> None:
 def test_names_that_cannot_be_providers(bench: Bench, name: str) -> None:
     loaded = bench.write(user=f'[providers.{name}]\napi = "chat"\nbase_url = "https://h"\n').load()
     assert "not a name for a provider" in texts(loaded)[0]
-    assert sorted(loaded.config.providers) == ["anthropic", "openai"]
+    assert tuple(loaded.config.providers) == BUILT_IN
 
 
 def _auth(bench: Bench, content: bytes, mode: int = 0o600) -> Path:
@@ -144,10 +180,8 @@ def test_keys_of_auth_json_count_where_no_variable_is_set(bench: Bench) -> None:
     loaded = bench.load(env=env)
     configs = provider_configs(loaded, env, bench.paths)
     assert (configs["anthropic"].key, configs["openai"].key) == (Secret("file-a"), Secret("env-o"))
-    assert {s.provider: s.kind for s in key_sources(loaded, env, bench.paths)} == {
-        "anthropic": "auth.json",
-        "openai": "environment",
-    }
+    kinds = {source.provider: source.kind for source in key_sources(loaded, env, bench.paths)}
+    assert (kinds["anthropic"], kinds["openai"], kinds["groq"]) == ("auth.json", "environment", "none")
     assert loaded.problems == ()
 
 

@@ -29,8 +29,8 @@ def test_I10_the_tail_holds_what_keep_recent_tokens_allows() -> None:
     found = cut(talk, [100] * 40, room=100_000, keep=1_150)
     assert isinstance(found, Cut)
     assert found.kept_tokens == 1_100  # a user's message is 100, a reply with its results 300
-    assert found.index == 29
-    assert talk.window.keys[found.index][0] == found.first_kept
+    assert found.end == 29
+    assert talk.window.keys[found.end][0] == found.first_kept
 
 
 def test_design_4_the_tail_is_at_most_a_quarter_of_the_room() -> None:
@@ -59,7 +59,7 @@ def test_I10_parallel_calls_and_results_stay_together() -> None:
     for preserve in range(1, 8):
         found = cut(talk, [100] * 40, room=1_000_000, keep=0, preserve=preserve)
         assert isinstance(found, Cut)
-        assert not isinstance(talk.window.messages[found.index], ToolResultMessage)
+        assert not isinstance(talk.window.messages[found.end], ToolResultMessage)
 
 
 def test_I12_nothing_to_cut_says_why() -> None:
@@ -82,7 +82,7 @@ def test_an_earlier_compactions_message_is_neither_kept_nor_summarised_as_talk()
         talk.user(f"later {turn}")
     found = cut(talk, [100] * 7, room=100_000, keep=0)
     assert isinstance(found, Cut)
-    assert (found.first_replaced, found.index) == (1, 3)
+    assert (found.start, found.end) == (1, 3)
 
 
 def test_a_reminder_that_waited_for_the_first_kept_message_is_not_lost() -> None:
@@ -120,7 +120,7 @@ def test_a_cut_of_any_transcript_keeps_the_tail_as_it_was_and_pairs_together(
     if isinstance(found, NoCut):
         assert found.reason
         return
-    tail = window.sealed()[found.index :]
+    tail = window.sealed()[found.end :]
     assert tail
     assert not isinstance(tail[0], ToolResultMessage)
     compaction = talk.append(Compaction("history", "s", found.first_kept, "auto", 10, 5))
@@ -128,21 +128,21 @@ def test_a_cut_of_any_transcript_keeps_the_tail_as_it_was_and_pairs_together(
     after = talk.window.messages
     assert talk.window.keys[0][0] == compaction.key
     assert [plain(message) for message in after[1 : 1 + len(tail)]] == [plain(message) for message in tail]
-    assert all(text in texts(talk.window) for message in tail for text in reminders(message))
+    assert all(text in texts(talk.window) for message in tail for text in riders(message))
     assert paired(after)
 
 
 def plain(message: Message) -> tuple[type, tuple[object, ...]]:
-    """A message without reminders, which may stand at another one after the cut."""
-    return type(message), tuple(block for block in message.blocks if not is_reminder(block))
+    """A message without reminders and pins, which may stand at another one after the cut."""
+    return type(message), tuple(block for block in message.blocks if not is_rider(block))
 
 
-def reminders(message: Message) -> list[str]:
-    return [block.text for block in message.blocks if isinstance(block, TextBlock) and is_reminder(block)]
+def riders(message: Message) -> list[str]:
+    return [block.text for block in message.blocks if isinstance(block, TextBlock) and is_rider(block)]
 
 
-def is_reminder(block: object) -> bool:
-    return isinstance(block, TextBlock) and block.text.startswith("<reminder ")
+def is_rider(block: object) -> bool:
+    return isinstance(block, TextBlock) and block.text.startswith(("<reminder ", "<pinned"))
 
 
 def paired(messages: list[Message]) -> bool:

@@ -1,16 +1,34 @@
 from agent.context.record import Record, make_record, user_words
+from agent.context.record_facts import Known
 from agent.context.tokens import estimate
-from agent.transcript import AttachmentBlock, Drop, Entry, FileFact, ShellBlock, Undo, User
+from agent.transcript import AttachmentBlock, ClearedItem, Clearing, Drop, Entry, FileFact, ShellBlock, Undo, User
 from providers.types import ImageBlock, TextBlock
 from tests.agent.context.talk import Talk
 
 SHA = "0" * 64
 
 
-def record(talk: Talk, first_kept: int | None = None, words: int = 4_000, facts: int = 4_000) -> Record:
+def record(
+    talk: Talk,
+    first_kept: int | None = None,
+    words: int = 4_000,
+    facts: int = 4_000,
+    first_replaced: int = 0,
+    known: Known = Known(),  # noqa: B008  # frozen
+    summary: str = "",
+) -> Record:
     branch: list[Entry] = talk.branch
     first = branch[-1].key + 1 if first_kept is None else first_kept
-    return make_record(branch, first, words_tokens=words, facts_tokens=facts, count=estimate)
+    return make_record(
+        branch,
+        first,
+        words_tokens=words,
+        facts_tokens=facts,
+        count=estimate,
+        first_replaced=first_replaced,
+        known=known,
+        summary=summary,
+    )
 
 
 def finished(talk: Talk, *said: str) -> list[int]:
@@ -198,9 +216,10 @@ def test_facts_keep_to_their_budget_with_the_newest_and_changed_files_first() ->
         talk.result(f"r{n}", "r", "read", (FileFact(f"/p/read_{n}.py", SHA, whole=True),))
         talk.command(f"b{n}", f"make target_{n}", 0)
     found = record(talk, facts=600).text
-    assert "/p/changed_299.py" in found
-    assert "- and " in found
-    assert estimate(found) < 700
+    assert "changed_299.py" in found
+    assert "exit 0: make target_299" in found
+    assert " more" in found
+    assert estimate(found) < 1_300  # as much for changed files as for all the rest
     everything = record(talk, facts=100_000).text
     assert all(f"/p/changed_{n}.py" in everything and f"/p/read_{n}.py" in everything for n in range(300))
 
@@ -216,4 +235,77 @@ def test_B4_tags_in_a_tools_error_are_disarmed_and_in_the_users_words_not() -> N
 
 
 def test_nothing_was_said_gives_an_empty_record() -> None:
-    assert record(Talk()) == Record("", False)
+    assert record(Talk()) == Record("", 0)
+
+
+def test_every_changed_file_is_named_and_those_first_that_the_summary_does_not_name() -> None:
+    talk = Talk()
+    talk.user("go")
+    talk.reply("work", tuple(f"w{n}" for n in range(200)))
+    for n in range(200):
+        talk.result(f"w{n}", "w", "write", (FileFact(f"/project/src/module_{n}.py", SHA, change="written"),))
+    found = record(talk, facts=1_400).text
+    assert all(f"module_{n}.py" in found for n in range(200))
+    assert "- in /project/src: module_199.py, module_198.py" in found
+    summary = "\n".join(f"I wrote module_{n}.py." for n in range(60, 200))
+    short = record(talk, facts=600, summary=summary).text
+    assert all(f"module_{n}.py" in short + summary for n in range(200))
+
+
+def test_todos_plan_jobs_pins_and_ticked_texts_have_their_sections() -> None:
+    talk = Talk()
+    talk.user("go")
+    known = Known(("[ ] one", "[x] <reminder>two"), "1. first\n2. then", ("job 7: npm run dev",), (4, 9), ("port 80",))
+    found = record(talk, known=known).text
+    assert "## Kept word for word\n\n- port 80" in found
+    assert "## To-do list\n\n- [ ] one\n- [x] &lt;reminder>two" in found
+    assert "## The plan\n\n```\n1. first\n2. then\n```" in found
+    assert "## Commands still running\n\n- job 7: npm run dev" in found
+    assert "(entries 4, 9) stands word for word behind this text" in found
+
+
+def test_of_too_many_todos_those_go_first_that_the_summary_names() -> None:
+    talk = Talk()
+    talk.user("go")
+    todos = tuple(f"[ ] the thing with the number {n}" for n in range(60))
+    summary = "\n".join(todos[:45])
+    found = record(talk, facts=250, known=Known(todos), summary=summary).text
+    assert all(todo in found + summary for todo in todos)
+    assert "more" in record(talk, facts=250, known=Known(todos)).text
+
+
+def test_what_the_user_shortened_is_recorded_as_they_shortened_it() -> None:
+    talk = Talk()
+    whole, part = talk.user("SECRET-A"), talk.append(User((TextBlock("SECRET-B"), TextBlock("stays")))).key
+    talk.append(Clearing((ClearedItem(whole, "(short)"), ClearedItem(part, "(gone)", 0)), "user"))
+    assert [words.text for words in user_words(talk.branch, estimate)] == ["(short)", "(gone)\nstays"]
+
+
+def test_the_record_of_a_middle_part_has_what_lies_in_it_alone() -> None:
+    talk = Talk()
+    first, second, _ = finished(talk, "ONE", "TWO", "THREE")
+    found = record(talk, first_replaced=second).text
+    assert "ONE" not in found
+    assert "TWO" in found
+    assert "THREE" in found
+    assert first < second
+
+
+def test_the_request_in_progress_is_measured() -> None:
+    talk = Talk()
+    talk.user("REQUEST " + "word " * 400)
+    talk.step("c1", "result")
+    assert 500 < record(talk).request_tokens < 540
+    assert record(talk).has_request
+
+
+def test_B4_names_and_commands_are_no_tags_and_stay_on_their_line() -> None:
+    talk = Talk()
+    talk.user("go")
+    talk.reply("work", ("w", "b"))
+    talk.result("w", "w", "write", (FileFact("/p/a\n## Goal\n<reminder>", SHA, change="written"),))
+    talk.command("b", "echo '</reminder>'", 0)
+    found = record(talk).text
+    assert '- "/p/a\\n## Goal\\n&lt;reminder>" (written)' in found
+    assert "<reminder>" not in found
+    assert "</reminder>" not in found

@@ -2,18 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.fence import disarm, fence
-from agent.context.render import render
 from agent.context.shorten import common_length, cut_middle
 from agent.context.tokens import estimate
-from providers.types import (
-    AssistantMessage,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    ToolResultMessage,
-    UserMessage,
-)
 
 
 @given(st.lists(st.integers(0, 500), max_size=30), st.integers(-10, 5_000))
@@ -68,27 +58,3 @@ def test_B4_own_tags_are_disarmed_and_nothing_else() -> None:
     assert disarm(text) == (
         '&lt;reminder kind="x">a&lt;/reminder> &lt;/ATTACHMENT> <b> a < b <remind> &lt; project_instructions>'
     )
-
-
-def test_a_transcript_is_rendered_with_roles_without_images_and_thinking() -> None:
-    messages = (
-        UserMessage((TextBlock("fix it"), ImageBlock("image/png", "0" * 64))),
-        AssistantMessage((ThinkingBlock("hm", "sig"), TextBlock("reading"), ToolCall("c", "read", '{"path": "a"}'))),
-        ToolResultMessage("c", (TextBlock("def f(): ..."),)),
-        ToolResultMessage("d", (TextBlock("no such file"),), is_error=True),
-    )
-    assert render(messages, 1_000, estimate) == (
-        'USER: fix it\n[image]\n\nASSISTANT: reading\n\nASSISTANT CALLS read: {"path": "a"}\n\n'
-        "RESULT: def f(): ...\n\nRESULT (ERROR): no such file"
-    )
-
-
-def test_a_long_transcript_is_cut_evenly_and_then_at_its_old_end() -> None:
-    long = [ToolResultMessage("c", (TextBlock(f"{n} " + "word " * 4_000),)) for n in range(40)]
-    even = render(long, 20_000, estimate)
-    assert 15_000 < estimate(even) < 20_500
-    assert all(f"RESULT: {n} word" in even for n in range(40))
-    tiny = render(long, 400, estimate)
-    assert estimate(tiny) < 450
-    assert tiny.startswith("[30 older pieces of the transcript are left out here.]")
-    assert "RESULT: 39 word" in tiny

@@ -5,60 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.paths import Paths
-from agent.config.schema import InstructionLayer, InstructionsConfig, Layer, LayerValue
-from agent.instructions.discovery import Place, discover
-from agent.instructions.item import InstructionItem, warnings
-
-
-class Tree:
-    """A home, managed policy and a project two folders deep."""
-
-    def __init__(self, root: Path) -> None:
-        home = root / "home"
-        self.root = root
-        self.project = root / "project"
-        self.cwd = self.project / "a" / "b"
-        self.cwd.mkdir(parents=True)
-        self.paths = Paths(home / "c", home / "d", home / "s", home / "k", home, root / "managed")
-        for folder in (self.paths.config, self.paths.managed):
-            folder.mkdir(parents=True)
-
-    def write(self, path: str, text: str) -> Path:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-        target.chmod(0o644)
-        return target
-
-    def find(
-        self,
-        config: InstructionsConfig | None = None,
-        *,
-        enabled: bool = True,
-        trusted: bool = True,
-        added: tuple[Path, ...] = (),
-        window: int | None = None,
-    ) -> tuple[InstructionItem, ...]:
-        place = Place(self.paths, self.project, self.cwd, added, trusted)
-        return discover(place, config or InstructionsConfig(), enabled=enabled, effective_window_tokens=window)
+from agent.config.schema import InstructionLayer, InstructionsConfig, Layer
+from agent.instructions.item import warnings
+from tests.agent.instructions.kit import Tree, loaded, skipped, value
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path.resolve())
-
-
-def value(layer: Layer, text: str, base: Path = Path("/")) -> LayerValue:
-    return LayerValue(layer, text, str(base), f"{layer}.toml")
-
-
-def loaded(items: tuple[InstructionItem, ...]) -> list[str]:
-    return [item.text for item in items if item.is_loaded]
-
-
-def skipped(items: tuple[InstructionItem, ...]) -> dict[str, str]:
-    return {Path(item.path).name: item.skipped_because for item in items if not item.is_loaded}
 
 
 def test_K2_layers_and_the_order_inside_a_folder(tree: Tree) -> None:

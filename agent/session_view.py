@@ -1,0 +1,108 @@
+"""What can be read of an open session: what it is, what fills its window, what was said. It changes nothing and calls nobody."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agent.context.breakdown import Part, breakdown
+from agent.conversation import Conversation
+from agent.events import Event, GaugeChanged
+from agent.permissions.gate import Gate
+from agent.recall import Hit, Recall
+from agent.replay import replay
+from agent.transcript import User
+from providers.types import TextBlock
+
+if TYPE_CHECKING:
+    from agent.context.cache_watch import CacheBreak
+    from agent.costs import CostReport
+    from agent.instructions.item import InstructionItem
+    from agent.instructions.report import InstructionsReport
+    from providers.models import Price
+
+
+class SessionView:
+    """The reading side of a `Session`."""
+
+    def __init__(self, conversation: Conversation, gate: Gate, recall: Recall) -> None:
+        self._talk = conversation
+        self._gate = gate
+        self._recall = recall
+
+    @property
+    def id(self) -> str:
+        return self._talk.session_id
+
+    @property
+    def provider_name(self) -> str:
+        return self._talk.facts.provider
+
+    @property
+    def model(self) -> str:
+        return self._talk.facts.id
+
+    @property
+    def mode(self) -> str:
+        return self._gate.mode
+
+    @property
+    def effort(self) -> str | None:
+        return self._talk.effort
+
+    @property
+    def title(self) -> str:
+        for entry in self._talk.recorder.transcript.branch:
+            if isinstance(entry.payload, User) and not entry.payload.synthetic:
+                first = next((b.text for b in entry.payload.blocks if isinstance(b, TextBlock)), "")
+                if not first.strip():  # a command of the user's own
+                    continue
+                return first.strip().split("\n", 1)[0][:80]
+        return ""
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        return tuple(message.text for message in self._talk.queue)
+
+    def gauge(self) -> GaugeChanged:
+        return self._talk.gauge()
+
+    def parts(self) -> list[Part]:
+        """What fills the window, largest kinds as they stand; sums to the gauge."""
+        return breakdown(*self._talk.reading())
+
+    def breakdown(self) -> list[tuple[str, str, int]]:
+        """(kind, name, tokens) of what fills the window."""
+        return [(part.kind, part.name, part.tokens) for part in self.parts()]
+
+    def instruction_items(self) -> "Sequence[InstructionItem]":
+        """The instruction files as they are now, without a look at what is wrong with them."""
+        return self._talk.instructions.disk.items()
+
+    def instructions(self) -> "InstructionsReport":
+        """The instruction files as they are now, what is in force of them, and what is wrong with them."""
+        return self._talk.instructions.report()
+
+    def costs(self) -> "CostReport":
+        """What the branch has used and cost, per model."""
+        from agent.costs import cost_report
+
+        return cost_report(self._talk.recorder.transcript.branch, self._price_of)
+
+    def cache_breaks(self) -> "tuple[CacheBreak, ...]":
+        """Where this process found less in the provider's cache than the unchanged prefix should have given, oldest first."""
+        return tuple(self._talk.cache_watch.breaks)
+
+    def _price_of(self, provider: str, model: str) -> "Price | None":
+        facts = self._talk.facts
+        return facts.price if (provider, model) == (facts.provider, facts.id) else None
+
+    def search(self, words: str) -> list[Hit]:
+        """Entries that hold the words, best first."""
+        return self._recall.search(words)
+
+    def entry(self, key: int) -> str:
+        """All the text of one entry; empty if it has none."""
+        return self._recall.entry(key) or ""
+
+    def replay(self) -> Iterator[Event]:
+        """The events that draw the transcript so far."""
+        return replay(self._talk.recorder.transcript.branch)

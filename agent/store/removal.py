@@ -1,0 +1,96 @@
+"""Deleting sessions, by hand and by age: the session file with all that belongs to it, never one that is open.
+
+Decision: a session's age is the time of its last write; to open it again counts as one.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from agent.store.index import SessionIndex
+from agent.store.lock import SessionBusyError, SessionLock
+from agent.store.scan import BESIDE, scan
+
+_DAY_S = 86_400
+
+
+class Removed(Struct, frozen=True):
+    sessions: int = 0
+    freed_bytes: int = 0
+
+
+class Removal:
+    """Deletes sessions of one folder, their spilled outputs and what the index keeps of them."""
+
+    def __init__(self, folder: Path, spills: Path, index: SessionIndex) -> None:
+        self._folder = folder
+        self._spills = spills
+        self._index = index
+
+    def size_bytes(self, path: Path) -> int:
+        """What deleting this session would free."""
+        return sum(_size(file) for file in self._files(path)) + _folder_size(self._spills / path.stem)
+
+    def remove(self, paths: Iterable[Path]) -> Removed:
+        """Delete these; those before one that cannot be deleted are gone.
+
+        Raises:
+            SessionBusyError: one is open.
+            OSError: one cannot be deleted.
+        """
+        done: list[str] = []
+        freed = 0
+        try:
+            for path in paths:
+                size = self.size_bytes(path)
+                self._remove(path)
+                done.append(path.stem)
+                freed += size
+        finally:
+            if done:
+                self._index.forget(done)
+        return Removed(len(done), freed)
+
+    def remove_older(self, days: int, now_s: float | None = None) -> Removed:
+        """Delete what was last written more than `days` days ago; what is open, or cannot be deleted, stays."""
+        limit = (time.time() if now_s is None else now_s) - days * _DAY_S
+        removed = Removed()
+        for file in scan(self._folder).files:
+            if 0 < file.changed_s < limit:
+                with contextlib.suppress(SessionBusyError, OSError):
+                    one = self.remove([file.path])
+                    removed = Removed(removed.sessions + 1, removed.freed_bytes + one.freed_bytes)
+        return removed
+
+    def _remove(self, path: Path) -> None:
+        lock = SessionLock(path.with_suffix(".lock"))
+        try:
+            # The session file first: without it the rest is nothing, whenever this ends.
+            for file in self._files(path):
+                with contextlib.suppress(FileNotFoundError):
+                    file.unlink()
+            if path.stem.strip("."):  # a name of dots would be another folder
+                shutil.rmtree(self._spills / path.stem, ignore_errors=True)
+        finally:
+            lock.release()
+
+    def _files(self, path: Path) -> list[Path]:
+        return [path, *(path.with_name(path.stem + ending) for ending in BESIDE)]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _folder_size(folder: Path) -> int:
+    if not folder.is_dir():
+        return 0
+    return sum(_size(Path(at) / name) for at, _, names in os.walk(folder) for name in names)

@@ -1,0 +1,93 @@
+"""Which session files a folder holds, told without opening any of them: a folder of thousands is read in milliseconds.
+
+Only regular files count, or links to such: opening a pipe or a device that has a session's name would wait for ever.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+SUFFIX = ".db"
+LOG_SUFFIX = ".db-wal"
+BESIDE = (".db-wal", ".db-shm", ".lock")
+"""Endings of the files that belong to a session file and stand beside it."""
+
+
+class FoundFile(Struct, frozen=True):
+    """A session file as the file system describes it."""
+
+    path: Path
+    stamp: str
+    """Another text after each write: size, time and inode of the file and of its write-ahead log."""
+    changed_s: float
+    """Time of the last write; the newest rows may be in the write-ahead log."""
+    size_bytes: int
+    """With the log."""
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+
+class Scan(Struct, frozen=True):
+    files: tuple[FoundFile, ...] = ()
+    """The last written first."""
+    problems: tuple[str, ...] = ()
+    """A line for each that has the name of a session and is no file, and for a folder that cannot be read."""
+
+
+def scan(folder: Path) -> Scan:
+    """A folder that does not exist holds none."""
+    databases: list[tuple[str, os.stat_result]] = []
+    logs: dict[str, os.stat_result] = {}
+    problems: list[str] = []
+    try:
+        with os.scandir(folder) as found:
+            for item in found:
+                if item.name.endswith(LOG_SUFFIX):
+                    with contextlib.suppress(OSError):
+                        logs[item.name[: -len(LOG_SUFFIX)]] = item.stat()
+                elif item.name.endswith(SUFFIX):
+                    if (status := _regular(item)) is None:
+                        problems.append(f"{folder / item.name} is no regular file, so it is no session.")
+                    else:
+                        databases.append((item.name, status))
+    except FileNotFoundError:
+        return Scan()
+    except OSError as error:
+        return Scan((), (f"{folder} cannot be read: {error.strerror}.",))
+    files = [_found(folder / name, status, logs.get(name[: -len(SUFFIX)])) for name, status in databases]
+    files.sort(key=lambda file: (file.changed_s, file.path.name), reverse=True)
+    return Scan(tuple(files), tuple(sorted(problems)))
+
+
+def look(path: Path) -> FoundFile | None:
+    """One session file as it is now; None if it is gone or no regular file."""
+    try:
+        status = path.stat()
+        if not path.is_file():
+            return None
+    except OSError:
+        return None
+    log = None
+    with contextlib.suppress(OSError):
+        log = path.with_name(path.stem + LOG_SUFFIX).stat()
+    return _found(path, status, log)
+
+
+def _regular(item: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return item.stat() if item.is_file() else None
+    except OSError:
+        return None
+
+
+def _found(path: Path, status: os.stat_result, log: os.stat_result | None) -> FoundFile:
+    stamp, size, changed = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", status.st_size, status.st_mtime
+    if log is not None and log.st_size:  # a reader leaves an empty log behind
+        stamp += f":{log.st_size}:{log.st_mtime_ns}"
+        size += log.st_size
+        changed = max(changed, log.st_mtime)
+    return FoundFile(path, stamp, changed if status.st_size else 0.0, size)

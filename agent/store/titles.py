@@ -1,0 +1,61 @@
+"""What a session is called: the title its user gave it, else the first line of their first message. Also gives titles."""
+
+import contextlib
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.store.lock import SessionLock
+from agent.store.schema import check_version, connect
+from agent.transcript import Entry, Setting, User, encode_payload
+from providers.types import TextBlock
+
+MOST_CHARS = 80
+"""Of a title that is taken from a message."""
+MOST_GIVEN_CHARS = 200
+
+
+def first_line(user: User) -> str:
+    """The first line with something in it, cut; empty for a message of claw's own or without text."""
+    if user.synthetic:
+        return ""
+    text = next((b.text for b in user.blocks if isinstance(b, TextBlock) and b.text.strip()), "")
+    return text.strip().split("\n", 1)[0].strip()[:MOST_CHARS]
+
+
+def title_of(entries: Iterable[Entry]) -> str:
+    """The newest title that was given, else the first line of the first message that has one."""
+    given, first = "", ""
+    for entry in entries:
+        match entry.payload:
+            case Setting(title=str(title)):
+                given = title
+            case User() as user if not first:
+                first = first_line(user)
+    return given or first
+
+
+def as_title(text: str) -> str:
+    """What a user typed, as one line of bearable length; empty takes the title away."""
+    return " ".join(text.encode("utf-8", "replace").decode("utf-8").split())[:MOST_GIVEN_CHARS]
+
+
+def rename(path: Path, title: str) -> None:
+    """Append the title to a session that nobody has open.
+
+    Raises:
+        SessionBusyError: it is open in another claw, or this one.
+        SchemaError, sqlite3.Error: it cannot be read or written.
+    """
+    lock = SessionLock(path.with_suffix(".lock"))
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            check_version(connection, path)
+            connection.execute("BEGIN IMMEDIATE")
+            (head,) = connection.execute("SELECT MAX(key) FROM entry").fetchone()
+            payload = encode_payload(Setting(title=as_title(title)))
+            row = ((head or 0) + 1, head, "setting", int(time.time() * 1000), payload)
+            connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
+    finally:
+        lock.release()
