@@ -13,10 +13,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from agent.job_line import JobLine
 from agent.spawner import wire
-from agent.spawner.output import UNSEEN_HEAD_BYTES, UNSEEN_TAIL_BYTES
-
-LOOK_PATIENCE_S = 2.0
 
 
 class RunOutcome(Struct, frozen=True):
@@ -55,75 +53,6 @@ class SpawnerError(Exception):
 
 class UnreachableError(Exception):
     """The spawner died before it took the command: another one can."""
-
-
-class Look(Struct, frozen=True):
-    """What a job wrote since the look before. Nothing is missing between two looks."""
-
-    head: bytes = b""
-    missing_bytes: int = 0
-    """Left out between head and tail."""
-    tail: bytes = b""
-
-    @property
-    def total_bytes(self) -> int:
-        return len(self.head) + self.missing_bytes + len(self.tail)
-
-    def then(self, other: "Look") -> "Look":
-        """Both as one, no longer than one may be."""
-        whole = self.head + self.tail + other.head + other.tail
-        if not self.missing_bytes and not other.missing_bytes and len(whole) <= UNSEEN_HEAD_BYTES + UNSEEN_TAIL_BYTES:
-            return Look(whole[:UNSEEN_HEAD_BYTES], 0, whole[UNSEEN_HEAD_BYTES:])
-        head = self.head if self.missing_bytes else self.head + self.tail + other.head
-        tail = other.tail if other.missing_bytes else self.tail + other.head + other.tail
-        head, tail = head[:UNSEEN_HEAD_BYTES], tail[-UNSEEN_TAIL_BYTES:]
-        return Look(head, self.total_bytes + other.total_bytes - len(head) - len(tail), tail)
-
-
-class JobLine:
-    """The way to the supervisor of a command that goes on by itself; `path` is where its output is written meanwhile."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.started = asyncio.Event()
-        """Set once its process runs."""
-        self._writer: asyncio.StreamWriter | None = None
-        self._unseen = Look()
-        self._looked = asyncio.Event()
-
-    async def look(self) -> Look:
-        """What came since the look before; after the end what was left. Cancelled, it leaves that for the next look."""
-        if self._writer is not None:
-            self._looked.clear()
-            self._writer.write(wire.LOOK)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._looked.wait(), LOOK_PATIENCE_S)
-        unseen, self._unseen = self._unseen, Look()
-        return unseen
-
-    def stop(self) -> None:
-        """End the command and all it started, as on a cancellation; its outcome says that it was cancelled."""
-        if self._writer is not None:
-            self._writer.write(wire.CANCEL)
-
-    def drop(self) -> None:
-        """End it at once, and hear no more of it."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def opened(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    def closed(self) -> None:
-        self._writer = None
-        self._looked.set()
-
-    def take(self, payload: bytes) -> None:
-        """A frame of what was new."""
-        missing, head_bytes = wire.LOOKED_HEADER.unpack_from(payload)
-        data = payload[wire.LOOKED_HEADER.size :]
-        self._unseen = self._unseen.then(Look(data[:head_bytes], missing, data[head_bytes:]))
-        self._looked.set()
 
 
 class _Failed(Struct, frozen=True):
@@ -184,7 +113,10 @@ class Conversation:
                 if rest := self._decoder.decode(b"", final=True):
                     self._on_output(rest)
                 outcome = msgspec.json.decode(payload, type=RunOutcome, dec_hook=lambda _, value: Path(value))
-                return msgspec.structs.replace(outcome, head=self._head, tail=self._tail)
+                outcome = msgspec.structs.replace(outcome, head=self._head, tail=self._tail)
+                if self._job is not None:
+                    self._job.outcome = outcome
+                return outcome
             case wire.FAILED:
                 failed = msgspec.json.decode(payload, type=_Failed)
                 raise CommandNotStartedError(failed.error, failed.errno, failed.path)

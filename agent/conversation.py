@@ -39,6 +39,7 @@ from providers.types import Effort, ToolCall
 
 if TYPE_CHECKING:
     from agent.instructions.in_force import InstructionsInForce
+    from agent.jobs import Jobs
 
 MakePrefix = Callable[[], Prefix]
 """The prefix as it would be for a session that starts now."""
@@ -69,6 +70,7 @@ class Conversation:
     """Prices and tokenizer on their way, once the first request is."""
     cache_watch: CacheWatch = field(default_factory=CacheWatch)
     instructions: "InstructionsInForce" = field(init=False)
+    jobs: "Jobs" = field(init=False)
     calls: CallRunner = field(init=False)
     compactor: Compactor = field(init=False)
     drafts: Drafts = field(init=False)

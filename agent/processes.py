@@ -21,12 +21,12 @@ from pathlib import Path
 from agent.command_channel import (
     CommandNotStartedError,
     Conversation,
-    JobLine,
     RunOutcome,
     SpawnerError,
     UnreachableError,
 )
 from agent.command_environment import command_environment
+from agent.job_line import JobLine
 from agent.spawner import wire
 
 __all__ = ["CommandNotStartedError", "RunOutcome", "Spawner", "SpawnerError"]
@@ -110,7 +110,7 @@ class Spawner:
             CommandNotStartedError: no such program or directory, arguments too long, …
             SpawnerError: the spawner cannot be started, or was killed while the command ran.
         """
-        request = {
+        request: dict[str, object] = {
             "argv": list(argv),
             "cwd": str(cwd),
             "env": dict(self.environment if env is None else env),

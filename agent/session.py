@@ -19,6 +19,7 @@ from agent.editing import WindowEditor
 from agent.events import (
     CompactionFinished,
     Notice,
+    RetryScheduled,
     TurnEnded,
     TurnStarted,
     UserMessageAdded,
@@ -31,6 +32,7 @@ from agent.permissions.gate import Gate, Mode
 from agent.processes import Spawner
 from agent.recall import Recall
 from agent.session_view import SessionView
+from agent.store.titles import as_title
 from agent.transcript import Payload, Setting, User
 from agent.turn import Turn
 from agent.user_input import UserInput, as_user, make_user, plain_input
@@ -39,6 +41,7 @@ from providers.types import Effort
 
 if TYPE_CHECKING:
     from agent.context.losses import Loss
+    from agent.side_question import SideAnswer
     from agent.snapshots import ReadFile
 
 T = TypeVar("T")
@@ -156,10 +159,32 @@ class Session(SessionView):
             self._talk.recorder.append(*self._take_opening(), given.user)
             self._talk.emit_gauge()
 
+    async def kill_job(self, number: int) -> None:
+        """End a command in the background; the model is told with its next message.
+
+        Raises:
+            NoSuchJobError: no job has this number.
+        """
+        jobs = self._talk.jobs
+        await jobs.stop(jobs.get(number), "user")
+
     def interrupt(self) -> None:
         """Stop the running turn or compaction at once; what was streamed is kept, and the window stays valid."""
         if self._task is not None:
             self._task.cancel()
+
+    async def ask_aside(
+        self, question: str, on_text: Callable[[str], None], on_retry: Callable[[RetryScheduled], None]
+    ) -> "SideAnswer":
+        """See `agent.side_question.ask_aside`; also while a turn runs.
+
+        Raises:
+            ProviderError: after all retries.
+        """
+        from agent.side_question import ask_aside
+
+        self._loading.start()
+        return await ask_aside(self._talk, question, on_text, on_retry)
 
     # ------------------------------------------------------------------ compaction; each raises RuntimeError in a turn
 
@@ -266,6 +291,17 @@ class Session(SessionView):
             raise ValueError(f"There is no mode {mode!r}; the modes are plan, ask, edits and auto.") from None
         self._append_setting(Setting(mode=mode))
 
+    def set_title(self, title: str) -> None:
+        """Call the session so from now on; empty: after its first message.
+
+        Raises:
+            RuntimeError: there is no message yet.
+        """
+        if not len(self._talk.recorder.transcript):
+            raise RuntimeError("A session gets a title when something was said in it.")
+        self._begin_again()
+        self._talk.recorder.append(Setting(title=as_title(title)))
+
     def set_effort(self, effort: Effort) -> None:
         self._talk.model.effort = effort
         self._append_setting(Setting(effort=effort))
@@ -288,6 +324,7 @@ class Session(SessionView):
         await self._talk.compactor.close()
         await self._loading.stop()
         self._save_counts()
+        await self._talk.jobs.close()
         await self._spawner.aclose()
         await self._talk.provider.aclose()
         await asyncio.to_thread(self._talk.recorder.store.close)

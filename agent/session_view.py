@@ -9,14 +9,14 @@ from agent.events import Event, GaugeChanged
 from agent.permissions.gate import Gate
 from agent.recall import Hit, Recall
 from agent.replay import replay
-from agent.transcript import User
-from providers.types import TextBlock
+from agent.store.titles import title_of
 
 if TYPE_CHECKING:
     from agent.context.cache_watch import CacheBreak
     from agent.costs import CostReport
     from agent.instructions.item import InstructionItem
     from agent.instructions.report import InstructionsReport
+    from agent.job import JobView
     from providers.models import Price
 
 
@@ -49,14 +49,13 @@ class SessionView:
         return self._talk.effort
 
     @property
+    def efforts(self) -> tuple[str, ...]:
+        """How much the model in force can be told to think; empty: it does not."""
+        return self._talk.facts.efforts
+
+    @property
     def title(self) -> str:
-        for entry in self._talk.recorder.transcript.branch:
-            if isinstance(entry.payload, User) and not entry.payload.synthetic:
-                first = next((b.text for b in entry.payload.blocks if isinstance(b, TextBlock)), "")
-                if not first.strip():  # a command of the user's own
-                    continue
-                return first.strip().split("\n", 1)[0][:80]
-        return ""
+        return title_of(self._talk.recorder.transcript.branch)
 
     @property
     def queued(self) -> tuple[str, ...]:
@@ -94,6 +93,10 @@ class SessionView:
     def _price_of(self, provider: str, model: str) -> "Price | None":
         facts = self._talk.facts
         return facts.price if (provider, model) == (facts.provider, facts.id) else None
+
+    def jobs(self) -> "Sequence[JobView]":
+        """The commands in the background, those that run and those that ended lately, the newest first."""
+        return self._talk.jobs.views()
 
     def search(self, words: str) -> list[Hit]:
         """Entries that hold the words, best first."""

@@ -157,7 +157,7 @@ def reminders(beginning: Beginning, talk: Conversation, mode: str, opening: Sequ
     surfaced = talk.instructions.new_turn()
     recorder = talk.recorder
     told = beginning.reminders(recorder.transcript.branch, recorder.window, talk.known_files, mode, opening)
-    return [*told, *surfaced]
+    return [*told, *surfaced, *talk.jobs.take_news()]
 
 
 def _recorded_cwd(branch: Sequence[Entry]) -> str:

@@ -138,6 +138,7 @@ class SummaryWriter:
             focus,
             span or Span(),
             summary_facts=None if other is None else other.facts,
+            jobs=talk.jobs.lines(),
             can_recall=any(tool.name == "recall" for tool in recorder.window.prefix.tools),
         )
 

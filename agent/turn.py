@@ -88,6 +88,8 @@ class Turn:
     async def run_calls(self, calls: Sequence[ToolCall]) -> None:
         await self._talk.calls.run(calls)
         self._talk.instructions.surface(self._talk.calls.take_touched())
+        if news := self._talk.jobs.take_news():
+            self._talk.recorder.append(*news)
         self._talk.emit_gauge()
 
     def refuse_calls(self, calls: Sequence[ToolCall], text: str) -> None:

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from agent.events import Emit, ToolFinished, ToolProgress, ToolStarted
 from agent.processes import CommandNotStartedError, RunOutcome, Spawner, SpawnerError
-from agent.tools.bash import Shell, describe_end, find_shell
+from agent.tools.bash import Shell, find_shell
 from agent.tools.details import CommandDetails
+from agent.tools.endings import describe_end
 from agent.tools.terminal_text import show_output
 from agent.tools.truncate import cap_text
 from agent.transcript import ShellBlock

@@ -31,8 +31,11 @@ if TYPE_CHECKING:  # each is imported by the screen that shows it
     from agent.fitting import Confirm
     from agent.instructions.item import InstructionItem
     from agent.instructions.report import InstructionsReport
+    from agent.events import RetryScheduled
     from agent.recall import Hit
+    from agent.side_question import SideAnswer
     from tui.context_source import Editor
+    from tui.session_seam import StoredSessions
 
 Mode = Literal["plan", "ask", "edits", "auto"]
 MODES: tuple[Mode, ...] = ("plan", "ask", "edits", "auto")
@@ -57,7 +60,21 @@ class SessionControls(Protocol):
     @property
     def effort(self) -> str | None: ...
     @property
+    def efforts(self) -> tuple[str, ...]:
+        """How much the model can be told to think; empty: it does not."""
+        ...
+
+    @property
     def title(self) -> str: ...
+
+    def set_title(self, title: str) -> None:
+        """Call the session so from now on; empty: after its first message.
+
+        Raises:
+            RuntimeError: nothing was said yet that could have a title.
+        """
+        ...
+
     @property
     def running(self) -> bool:
         """Whether a turn is under way."""
@@ -75,6 +92,12 @@ class SessionControls(Protocol):
         ...
 
     def interrupt(self) -> None: ...
+
+    async def ask_aside(
+        self, question: str, on_text: Callable[[str], None], on_retry: "Callable[[RetryScheduled], None]"
+    ) -> "SideAnswer":
+        """One call beside the conversation that leaves no trace in it; cancelling it ends the call."""
+        ...
 
     async def compact(self, focus: str = "", span: "Span | None" = None) -> CompactionFinished:
         """Compact now; `span` says which part, None: what is old."""
@@ -181,6 +204,13 @@ class SessionSummary(Struct, frozen=True):
     title: str
     when: str
     entries: int = 0
+    cost_usd: float | None = None
+    """None where no price is known."""
+    project: str = ""
+    is_own: bool = True
+    """Whether it is of this project, as far as that is known."""
+    is_known: bool = True
+    """False while only its name and time are."""
 
 
 class IncludeQuestion(Struct, frozen=True):
@@ -230,8 +260,13 @@ class Launch(Struct, frozen=True):
     version: str = ""
     target: Target = Target()
     missing_key: NoKey | None = None
+    own_files: tuple[str, str] = ("auth.json", "config.toml")
+    """The user's files for keys and for the configuration, as they are to be shown."""
     initial_prompt: str = ""
     list_sessions: Callable[[], Awaitable[Sequence[SessionSummary]]] = _no_sessions
+    """All there are, at once; `stored_sessions` finds out the rest."""
+    stored_sessions: "Callable[[], StoredSessions] | None" = None
+    """What the list of sessions can do beside opening one; None: nothing."""
     list_models: Callable[[], Awaitable[Listing]] = _no_models
     make_set_up: Callable[[], SetUp | None] = _no_set_up
     """What `/setup` and the first screen without a model work with; None: nothing can be set up."""

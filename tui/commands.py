@@ -66,6 +66,7 @@ def _resume(desk: Desk, argument: str) -> None:
 COMMANDS: tuple[Command, ...] = (
     Command("help", "Keys and commands", lambda d, _: d.overlays.help(), aliases=("?",)),
     Command("model", "Choose the model", _model, "[PROVIDER/MODEL]"),
+    Command("setup", "Keys, servers and the model", lambda d, _: d.overlays.set_up()),
     Command("mode", "What may run without asking", _mode, "[plan|ask|edits|auto]", arguments=MODES),
     Command(
         "compact",
@@ -107,6 +108,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("cost", "What it cost, and what caching saved", lambda d, _: d.overlays.cost()),
     Command("new", "Begin a new session", lambda d, _: d.current.open(Target("new")), aliases=("clear",)),
     Command("resume", "Go back to an earlier session", _resume, "[ID]"),
+    Command("title", "Name this session", lambda d, title: d.current.set_title(title), "TEXT"),
     Command("quit", "Leave claw", lambda d, _: d.leave(), aliases=("exit", "q")),
 )
 

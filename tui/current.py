@@ -202,6 +202,11 @@ class CurrentSession:
         if session := self.needed():
             self._attempt(lambda: session.set_mode(mode))
 
+    def set_title(self, title: str) -> None:
+        if session := self.needed():
+            self._attempt(lambda: session.set_title(title))
+            self.notice("info", f"The title is: {session.title}" if session.title else "It has no title yet.")
+
     def set_model(self, name: str) -> None:
         """Use PROVIDER/MODEL from the next request on."""
         if session := self.needed():

@@ -49,6 +49,10 @@ class PromptHistory:
         self._draft = ""
         return new
 
+    def newest_first(self) -> list[str]:
+        """Everything that is remembered, each text once."""
+        return list(dict.fromkeys(reversed(self._texts)))
+
     def older(self, current: str) -> str | None:
         """The entry before the one shown, or None at the oldest. `current` is kept as the draft when leaving it."""
         if self._place == 0:

@@ -1,23 +1,29 @@
-"""`claw -p`: opens a session beside the SDK's import and runs one prompt through print mode."""
+"""`claw -p`: opens a session beside the SDK's import and runs its messages through print mode."""
 
 import asyncio
 import contextlib
 import gc
 import sys
 import threading
+from pathlib import Path
 
+from agent.events import Event
 from providers.base import Provider
 from providers.errors import ProviderError
-from tui.print_mode import EXIT_USAGE, Collector, run, with_piped_input
+from tui.collector import Collector
+from tui.output_schema import AnswerSchema, load_schema
+from tui.print_mode import EXIT_USAGE, Messages, PrintRun, Stopper
 from tui.resuming import resumed_file
+from tui.standard_input import MessageLines, OnePrompt, with_piped_input
 from tui.startup import SetupError, Startup
+from tui.stream_json import EventStream, InputError, secrets_of
 from tui.wiring import Opener
 
 _LISTING_PATIENCE_S = 5.0
 
 
 def one_task(startup: Startup) -> int:
-    """Run the prompt of the command line; the exit code.
+    """Answer the prompt of the command line, or the messages of standard input; the exit code.
 
     Raises:
         SetupError: wrong configuration, no model, no such session.
@@ -27,17 +33,21 @@ def one_task(startup: Startup) -> int:
             print(f"claw: {problem}", file=sys.stderr)
         print("      `claw config check` lists what is wrong.", file=sys.stderr)
         return EXIT_USAGE
+    arguments = startup.arguments
+    schema = None if arguments.output_schema is None else load_schema(Path(arguments.output_schema))
     opener = Opener(startup)
     provider = opener.models.client(startup.default_name().partition("/")[0])
     # The SDK's import is the longest part of a start: everything else happens beside it.
     threading.Thread(target=_warm_up, args=(provider,), name="warm-up", daemon=True).start()
-    try:
-        prompt = with_piped_input(startup.arguments.prompt)
-    except ValueError as error:
-        raise SetupError(str(error)) from None
-    if not prompt.strip():
-        raise SetupError("There is no prompt.\nWrite it behind -p, or pipe it in.")
-    return asyncio.run(_run(startup, opener, prompt))
+    prompt = arguments.prompt
+    if arguments.input_format == "text":
+        try:
+            prompt = with_piped_input(prompt)
+        except ValueError as error:
+            raise SetupError(str(error)) from None
+        if not prompt.strip():
+            raise SetupError("There is no prompt.\nWrite it behind -p, or pipe it in.")
+    return asyncio.run(_run(startup, opener, prompt, schema))
 
 
 def _warm_up(provider: Provider) -> None:
@@ -47,11 +57,33 @@ def _warm_up(provider: Provider) -> None:
     gc.enable()
 
 
-async def _run(startup: Startup, opener: Opener, prompt: str) -> int:
-    collector = Collector(lambda text: print(text, file=sys.stderr))
+async def _run(startup: Startup, opener: Opener, prompt: str, schema: AnswerSchema | None) -> int:
+    arguments = startup.arguments
+    collector = Collector(
+        lambda text: print(text, file=sys.stderr), has_cost_limit=startup.loaded.config.limits.max_cost is not None
+    )
     resumed = resumed_file(startup)
     if resumed is None and not startup.has_listing():
         await opener.models.corrected_default(_LISTING_PATIENCE_S)
+    stopper, stream = Stopper(), None
+    if arguments.output_format == "stream-json":
+        stream = EventStream(secrets_of(startup.providers.values(), startup.env))
+
+    def emit(event: Event) -> None:
+        collector.emit(event)
+        if stream is not None:
+            stream.emit(event)
+        stopper.emit(event)
+
     # Nobody can be asked, so what would ask is refused.
-    session = opener.open(collector.emit, None, resumed, startup.arguments.fork)
-    return await run(session, collector, prompt, startup.arguments.output_format)
+    session = opener.open(emit, None, resumed, arguments.fork)
+    stopper.session = session
+    messages: Messages = OnePrompt(prompt)
+    lines = None
+    if arguments.input_format == "stream-json":
+        messages = lines = MessageLines(prompt, stopper.ask, lambda number, fault: emit(InputError(number, fault)))
+    run = PrintRun(session, collector, stopper, messages, schema, stream)
+    if stream is not None:
+        stream.failed = run.end
+        session.announce()
+    return await run.run(arguments.output_format, lambda: lines is not None and lines.bad_lines > 0)

@@ -57,7 +57,14 @@ class Overlays:
             if session_id:
                 self._current.open(Target("resume", session_id))
 
-        self._app.push_screen(SessionsScreen(self._launch.list_sessions), picked)
+        stored, session = self._launch.stored_sessions, self._current.session
+        screen = SessionsScreen(
+            self._launch.list_sessions,
+            stored() if stored is not None else None,
+            session.id if session is not None else "",
+            session.set_title if session is not None else None,
+        )
+        self._app.push_screen(screen, picked)
 
     def set_up(self, leave: Callable[[], None] | None = None) -> None:
         """The set-up; `leave` is what Quit does where it is the first screen, which cannot be closed otherwise."""

@@ -1,106 +1,213 @@
-"""One task without a screen: reads the same events as the TUI and writes text or one JSON object.
+"""Tasks without a screen: reads the same events as the TUI and writes text, one JSON object, or the events themselves.
 
-Standard output gets the answer and nothing else; everything for the person at the terminal goes to standard error.
+Standard output gets what was asked for and nothing else; everything for the person at the terminal goes to standard error.
 """
 
 import asyncio
-import os
+import contextlib
 import signal
-import stat
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, Protocol
 
 import msgspec
+from msgspec import Struct
 
-from agent.events import (
-    CompactionFinished,
-    Event,
-    MessageCompleted,
-    Notice,
-    RetryScheduled,
-    StepStarted,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-)
+from agent.events import Event, TurnEnded, TurnStarted
 from agent.session import Session
-from agent.tools.details import RefusedDetails
-from providers.types import TextBlock, Usage
+from tui.collector import Collector
+from tui.output_schema import AnswerSchema
+from tui.stream_json import EventStream, Result, TokenUsage
 
-OutputFormat = Literal["text", "json"]
+OutputFormat = Literal["text", "json", "stream-json"]
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_LIMIT, EXIT_CONTEXT = 0, 1, 2, 3, 4, 5
-MAX_STDIN_BYTES = 64 * 1024 * 1024
+_PATIENCE_S = 1.0
+"""How long a reader that does not read may hold up an end by a signal."""
 
 
-class Collector:
-    """Gathers what the result needs from the events of one run; complaints go to standard error as they come."""
+class Messages(Protocol):
+    """Where the user messages of a run come from."""
 
-    def __init__(self, complain: Callable[[str], None]) -> None:
-        self._complain = complain
-        self._titles: dict[str, str] = {}
-        self.text = ""
-        self.steps = 0
-        self.usage = Usage()
-        self.cost_usd: float | None = None
-        self.stop_reason = ""
-        self.refusals: list[dict[str, str]] = []
+    async def next(self) -> str | None:
+        """The next one; None: there will be none."""
+        ...
+
+    def stop(self) -> None:
+        """Give no further one."""
+        ...
+
+
+class Ending(Struct, frozen=True):
+    """How the answer to one message ended."""
+
+    code: int
+    reason: str
+    """As of `TurnEnded`; also "bad_answer", where the answer does not fit the schema, and "signal"."""
+    error: str = ""
+
+
+class Stopper:
+    """Interrupts the turn that runs, or else the next one, as soon as it has begun."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.asked = False
+        self._in_turn = False
+
+    def ask(self) -> None:
+        self.asked = True
+        if self._in_turn and self.session is not None:
+            self.session.interrupt()
 
     def emit(self, event: Event) -> None:
         match event:
-            case StepStarted():
-                self.steps += 1
-            case MessageCompleted():
-                self._take_message(event)
-            case ToolStarted():
-                self._titles[event.call_id] = event.title
-            case ToolFinished(details=RefusedDetails(reason=reason)):
-                title = self._titles.get(event.call_id, "")
-                self.refusals.append({"tool": event.tool, "title": title, "reason": reason})
-            case RetryScheduled():
-                attempt = f"try {event.attempt} of {event.max_attempts}"
-                self._complain(f"claw: {event.reason}; {attempt} in {event.delay_s:.0f} s")
-            case CompactionFinished(key=key, message=message):
-                self._spent(event.usage, event.cost_usd)
-                if key is None and message:
-                    self._complain(f"claw: not compacted: {message}")
-            case Notice(level=level) if level != "info":
-                self._complain(f"claw: {event.text}" + (f"\n      {event.remedy}" if event.remedy else ""))
-
-    def _take_message(self, event: MessageCompleted) -> None:
-        text = "".join(block.text for block in event.blocks if isinstance(block, TextBlock))
-        if text.strip():
-            self.text = text
-        self._spent(event.usage, event.cost_usd)
-        self.stop_reason = event.stop_reason
-
-    def _spent(self, usage: Usage, cost_usd: float | None) -> None:
-        self.usage += usage
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+            case TurnStarted():
+                self._in_turn = True
+                if self.asked and self.session is not None:
+                    asyncio.get_running_loop().call_soon(self.session.interrupt)
+            case TurnEnded():
+                self._in_turn = False
 
 
-async def run(session: Session, collector: Collector, prompt: str, output_format: OutputFormat) -> int:
-    """Run the prompt to its end, write the result, and return the exit code."""
-    started = time.monotonic()
-    try:
-        ended, signal_number = await _run_interruptible(session, prompt)
-    finally:
-        await session.close()
-    code = exit_code(ended, bool(collector.refusals)) if signal_number is None else 128 + signal_number
-    if ended.reason != "done":
-        print("claw: " + (ended.error or "Stopped before the end.").replace("\n", "\n      "), file=sys.stderr)
-    elif code == EXIT_REFUSED:
-        refused = ", ".join(sorted({refusal["tool"] for refusal in collector.refusals}))
-        remedy = "Allow them with --allowed-tools or another --mode."
-        print(f"claw: Done, but permission was refused for: {refused}.\n      {remedy}", file=sys.stderr)
-    if output_format == "json":
-        _write(msgspec.json.encode(_summary(session.id, collector, ended, started)).decode() + "\n")
-    elif collector.text:
-        _write(collector.text if collector.text.endswith("\n") else collector.text + "\n")
-    return code
+class PrintRun:
+    """One run of print mode: messages in, an exit code out."""
+
+    def __init__(
+        self,
+        session: Session,
+        collector: Collector,
+        stopper: Stopper,
+        messages: Messages,
+        schema: AnswerSchema | None = None,
+        stream: EventStream | None = None,
+    ) -> None:
+        self._session = session
+        self._collector = collector
+        self._stopper = stopper
+        self._messages = messages
+        self._schema = schema
+        self._stream = stream
+        self._signal: int | None = None
+        self._failure: Ending | None = None
+
+    async def run(self, output_format: OutputFormat, bad_input: Callable[[], bool] = lambda: False) -> int:
+        """Answer every message, write the result, and give the exit code: of the first message that was not answered as it
+        should be, else 2 after `bad_input`, 3 after a refusal, or 0.
+
+        Raises:
+            OSError: the result cannot be written; the session is closed all the same.
+        """
+        started = time.monotonic()
+        try:
+            with self._signals():
+                last = await self._answer_all()
+        finally:
+            await self._session.close()
+        ending = self._failure or last
+        if self._signal is not None:
+            ending = Ending(
+                128 + self._signal, "interrupted" if ending is None else ending.reason, "Stopped by a signal."
+            )
+        elif self._failure is None and bad_input():
+            ending = Ending(EXIT_USAGE, "bad_input", "Some lines of standard input were not used.")
+        ending = ending or Ending(EXIT_DONE, "done")
+        code = EXIT_REFUSED if ending.code == EXIT_DONE and self._collector.refusals else ending.code
+        if ending.error:
+            complain(ending.error)
+        elif code == EXIT_REFUSED:
+            refused = ", ".join(sorted({refusal.tool for refusal in self._collector.refusals}))
+            remedy = "Allow them with --allowed-tools or another --mode."
+            complain(f"Done, but permission was refused for: {refused}.\n{remedy}")
+        await self._write(self._result(ending, started), output_format)
+        return code
+
+    async def _answer_all(self) -> Ending | None:
+        """The ending of the last answer; None: there was no message."""
+        last = None
+        while (message := await self._messages.next()) is not None:
+            last = await self._answer(message)
+            self._stopper.asked = False
+            if last.code != EXIT_DONE:
+                self._failure = self._failure or last
+            if last.reason in ("max_cost", "context_full"):  # no later message could be answered
+                break
+        return last
+
+    async def _answer(self, message: str) -> Ending:
+        schema = self._schema
+        ended = await self._prompt(message if schema is None else schema.told(message))
+        if schema is None or ended.reason != "done":
+            return self._ending(ended)
+        fit = schema.fit(self._collector.text)
+        if fit.errors and not self._stopper.asked:
+            ended = await self._prompt(schema.again(fit.errors))
+            if ended.reason != "done":
+                return self._ending(ended)
+            fit = schema.fit(self._collector.text)
+        self._collector.text = fit.text
+        if fit.errors:
+            faults = "\n".join(fit.errors)
+            return Ending(EXIT_FAILED, "bad_answer", f"The answer does not fit the schema:\n{faults}")
+        return Ending(EXIT_DONE, "done")
+
+    async def _prompt(self, text: str) -> TurnEnded:
+        self._collector.text = ""
+        return await self._session.prompt(text)
+
+    def _ending(self, ended: TurnEnded) -> Ending:
+        if ended.reason == "interrupted" and self._stopper.asked and self._signal is None:
+            return Ending(EXIT_DONE, "interrupted")  # as the script wished
+        error = "" if ended.reason == "done" else ended.error or "Stopped before the end."
+        return Ending(exit_code(ended, refused=False), ended.reason, error)
+
+    def end(self) -> None:
+        """Stop at once and take no further message."""
+        self._messages.stop()
+        self._stopper.ask()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """The first SIGINT, SIGTERM or SIGHUP ends the run and is remembered."""
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            self._signal = self._signal or number
+            self.end()
+
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, stop, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _result(self, ending: Ending, started: float) -> Result:
+        collector, usage = self._collector, self._collector.usage
+        return Result(
+            collector.text,
+            self._session.id,
+            collector.steps,
+            TokenUsage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.output_tokens),
+            collector.cost_usd,
+            int((time.monotonic() - started) * 1000),
+            collector.stop_reason if ending.reason == "done" else ending.reason,
+            tuple(collector.refusals),
+            ending.code != EXIT_DONE,
+        )
+
+    async def _write(self, result: Result, output_format: OutputFormat) -> None:
+        if self._stream is not None:
+            self._stream.emit(result)
+            await self._stream.finish(None if self._signal is None else _PATIENCE_S)
+        elif output_format == "json":
+            fields = {name: value for name, value in msgspec.to_builtins(result).items() if name != "type"}
+            _write(msgspec.json.encode(fields).decode() + "\n")
+        elif result.result:
+            _write(result.result if result.result.endswith("\n") else result.result + "\n")
 
 
 def exit_code(ended: TurnEnded, refused: bool) -> int:
@@ -118,67 +225,9 @@ def exit_code(ended: TurnEnded, refused: bool) -> int:
             return EXIT_FAILED
 
 
-def with_piped_input(prompt: str) -> str:
-    """The prompt, and behind it what was piped into standard input, if anything was.
-
-    Raises:
-        ValueError: more than 64 MiB, or it cannot be read; the text says what and what to do.
-    """
-    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
-        return prompt
-    mode = os.fstat(sys.stdin.fileno()).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
-        return prompt
-    try:
-        data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
-    except OSError as error:
-        raise ValueError(
-            f"Standard input cannot be read: {error.strerror}.\nUse `</dev/null` if none is meant."
-        ) from None
-    if len(data) > MAX_STDIN_BYTES:
-        raise ValueError("Standard input holds more than 64 MiB.\nPut it in a file and name the file in the prompt.")
-    text = data.decode("utf-8", "replace").strip("\n")
-    return "\n\n".join(part for part in (prompt, text) if part.strip())
-
-
-async def _run_interruptible(session: Session, prompt: str) -> tuple[TurnEnded, int | None]:
-    """Run one turn; the first SIGINT, SIGTERM or SIGHUP interrupts it and is reported."""
-    loop = asyncio.get_running_loop()
-    received: list[int] = []
-
-    def stop(number: int) -> None:
-        received.append(number)
-        session.interrupt()
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        ended = await session.prompt(prompt)
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-    return ended, received[0] if received else None
-
-
-def _summary(session_id: str, collector: Collector, ended: TurnEnded, started: float) -> dict[str, Any]:
-    usage = collector.usage
-    return {
-        "result": collector.text,
-        "session_id": session_id,
-        "turns": collector.steps,
-        "usage": {
-            "input": usage.input_tokens,
-            "cache_read": usage.cache_read_tokens,
-            "cache_write": usage.cache_write_tokens,
-            "output": usage.output_tokens,
-        },
-        "cost_usd": collector.cost_usd,
-        "duration_ms": int((time.monotonic() - started) * 1000),
-        "stop_reason": collector.stop_reason if ended.reason == "done" else ended.reason,
-        "refusals": collector.refusals,
-        "is_error": ended.reason != "done",
-    }
+def complain(text: str) -> None:
+    """Tell the person at the terminal: what, and behind it what to do."""
+    print("claw: " + text.replace("\n", "\n      "), file=sys.stderr)
 
 
 def _write(text: str) -> None:

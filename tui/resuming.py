@@ -17,7 +17,7 @@ def resumed_file(startup: Startup) -> Path | None:
         newest = sessions.newest(folder, startup.project)
         if newest is None:
             raise SetupError(
-                f"There is no session of {startup.project} to go on with.\n`claw sessions list` shows all."
+                f"There is no session of {startup.project} to go on with.\n`claw sessions list --all` shows all."
             )
         return newest
     if arguments.resume:
@@ -26,5 +26,5 @@ def resumed_file(startup: Startup) -> Path | None:
         except sessions.SessionNotFoundError as error:
             raise SetupError(str(error)) from None
     if arguments.resume == "" and arguments.print_mode:
-        raise SetupError("Say which session: `claw -p PROMPT -r ID`.\n`claw sessions list` shows them.")
+        raise SetupError("Say which session: `claw -p PROMPT -r ID`.\n`claw sessions list --all` shows them.")
     return None

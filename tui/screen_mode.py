@@ -6,22 +6,24 @@ What is heavy is imported inside the functions that run after the first frame.
 import asyncio
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent.config.paths import path_text
 from agent.events import Emit
 from agent.permissions.approval import Approver
 from tui.arguments import parse
-from tui.bridge import IncludeQuestion, Launch, ModelChoice, NoKey, SessionControls, SessionSummary, Target
+from tui.bridge import IncludeQuestion, Launch, NoKey, SessionControls, SessionSummary, Target
+from tui.listed_models import Listing
 from tui.run import run_app
 from tui.startup import NoKeyError, SetupError, Startup, starting
 
 if TYPE_CHECKING:
     from agent.session import Session
+    from tui.sessions_on_disk import SessionsOnDisk
+    from tui.setting_up import SettingUp
     from tui.wiring import Opener
 
 _LISTING_PATIENCE_S = 5.0
@@ -37,10 +39,11 @@ def run_screen(startup: Startup) -> int:
     screen = Screens(startup)
     screen.resumed()
     model, missing = "", None
+    files = (str(startup.paths.auth_file), str(startup.paths.config_file))
     try:
         model = startup.default_name()
     except NoKeyError as error:
-        missing = NoKey(str(startup.paths.auth_file), str(startup.paths.config_file), detail=error.detail)
+        missing = NoKey(*files, detail=error.detail)
     with screen.scratch:
         return run_app(
             Launch(
@@ -51,8 +54,11 @@ def run_screen(startup: Startup) -> int:
                 version=startup.version,
                 target=Target("demo") if arguments.command == "demo" else Target(),
                 missing_key=missing,
+                own_files=files,
+                make_set_up=screen.make_set_up,
                 initial_prompt=arguments.prompt or ("/resume" if arguments.resume == "" else ""),
                 list_sessions=screen.list_sessions,
+                stored_sessions=screen.stored_sessions,
                 list_models=screen.list_models,
                 open_includes=screen.open_includes,
                 decide_include=screen.decide_include,
@@ -73,6 +79,8 @@ class Screens:
         self._openers: dict[bool, Opener] = {}
         self._making = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stored: SessionsOnDisk | None = None
+        self._retention_days = startup.loaded.config.limits.retention_days
         self.scratch = contextlib.ExitStack()
         """Holds the demo's folder until claw ends."""
 
@@ -98,13 +106,13 @@ class Screens:
         demo = target.kind == "demo"
         opener = await asyncio.to_thread(self._opener, demo)
         path = None
-        if target.kind == "resume":
+        if target.kind in ("resume", "fork"):
             from agent.store import sessions
 
             path = sessions.find(self._startup.paths.sessions, target.session_id)
         elif target.kind == "start":
             path = self.resumed()
-        fork = self._startup.arguments.fork and target.kind == "start"
+        fork = target.kind == "fork" or (self._startup.arguments.fork and target.kind == "start")
         loop = asyncio.get_running_loop()
         opening = asyncio.ensure_future(asyncio.to_thread(opener.open, emit, approver, path, fork, loop))
         try:
@@ -114,10 +122,23 @@ class Screens:
             raise
         session.announce()
         if not demo and path is None and self._startup.named_model is None:
-            task = asyncio.create_task(self._correct_default(opener, session))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._correct_default(opener, session))
+        if not demo:
+            self._spawn(self._delete_old(session))
         return session
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _delete_old(self, session: "Session") -> None:
+        """Once a start: what `[limits] retention_days` asks for."""
+        days, self._retention_days = self._retention_days, None
+        if days is not None:
+            notice = await asyncio.to_thread(self.stored_sessions().delete_older, days)
+            if notice is not None:
+                session.notify(notice)
 
     async def open_includes(self, session: SessionControls) -> Sequence[IncludeQuestion]:
         from tui.screens.include_consent import include_questions
@@ -130,17 +151,31 @@ class Screens:
 
         Consents(self._startup.paths.state_file, self._startup.project).decide(Path(target), allowed)
 
+    def stored_sessions(self) -> "SessionsOnDisk":
+        if self._stored is None:
+            from tui.sessions_on_disk import SessionsOnDisk
+
+            self._stored = SessionsOnDisk(self._startup)
+        return self._stored
+
     async def list_sessions(self) -> Sequence[SessionSummary]:
-        from agent.store import sessions
-        from tui.reports import ago
+        return await asyncio.to_thread(self.stored_sessions().list_now)
 
-        infos, _ = await asyncio.to_thread(sessions.listing, self._startup.paths.sessions)
-        own = [info for info in infos if info.project == path_text(self._startup.project)]
-        return [SessionSummary(info.id, info.title, ago(info.updated_ms), info.entries) for info in own]
-
-    async def list_models(self) -> Sequence[ModelChoice]:
+    async def list_models(self) -> Listing:
         opener = await asyncio.to_thread(self._opener, False)
-        return [ModelChoice(*choice) for choice in await opener.models.choices(_LISTING_PATIENCE_S)]
+        await asyncio.to_thread(opener.models.load_prices)
+        return await opener.models.choices(_LISTING_PATIENCE_S)
+
+    def make_set_up(self) -> "SettingUp":
+        from tui.setting_up import SettingUp
+
+        return SettingUp(self._startup, self._adopt)
+
+    def _adopt(self, startup: Startup) -> None:
+        """What was set up holds from now on, for the open session too."""
+        self._startup = startup
+        if (opener := self._openers.get(False)) is not None:
+            opener.renew(startup)
 
     def _opener(self, demo: bool) -> "Opener":
         """Blocks; warming up and opening ask for it at the same time, each in a thread."""

@@ -26,7 +26,9 @@ _OPTIONS = {
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=tuple(_ACTIONS))
-    parser.add_argument("words", nargs="*", metavar="ID|WORDS", help="an id, or the beginning of one; words to look for")
+    parser.add_argument(
+        "words", nargs="*", metavar="ID|WORDS", help="an id, or the beginning of one; words to look for"
+    )
     parser.add_argument("--json", action="store_true", dest="as_json", help="of list, show, search and du")
     parser.add_argument("--all", action="store_true", dest="all_projects", help="of list: not of this project alone")
     parser.add_argument("--format", choices=("markdown", "json"), dest="export_format", help="of export")
@@ -54,4 +56,5 @@ def session_values(given: dict[str, Any]) -> dict[str, Any]:
             owners = ", ".join(other for other, (_, _, known) in _ACTIONS.items() if name in known)
             raise UsageError(f"{option} belongs to `claw sessions {owners}`, not to {action}.")
     given["export_format"] = given["export_format"] or "markdown"
-    return given | {"session": words[0] if words and action in ("show", "export") else "", "words": words}
+    one = action in ("show", "export")
+    return given | {"session": words[0] if one else "", "words": () if one else words}

@@ -24,7 +24,7 @@ from providers.presets import PRESETS, Preset
 from providers.types import ProviderConfig, WireApi
 from tui.listed_models import ModelChoice, choice_of
 from tui.setup_seam import OWN, Candidate, FoundServer, Offer
-from tui.startup import Startup
+from tui.startup import Startup, overrides
 
 LOOK_S = 2.0
 """How long a server on this machine may take to answer."""
@@ -155,7 +155,9 @@ class SettingUp:
         if candidate.is_written and candidate.base_url is not None:
             table = ("providers", candidate.name)
             values |= {(*table, "api"): candidate.api, (*table, "base_url"): candidate.base_url}
-        write_values(startup.paths.config_file, values, write=False)  # what cannot be written is known before the key is kept
+        write_values(
+            startup.paths.config_file, values, write=False
+        )  # what cannot be written is known before the key is kept
         if candidate.key is not None and candidate.key != _key_in_force(startup, candidate.name):
             save_key(startup.paths.auth_file, candidate.name, candidate.key)
         write_values(startup.paths.config_file, values)
@@ -167,7 +169,7 @@ def renewed(startup: Startup, model: str) -> Startup:
     arguments = replace(startup.arguments, model=model)
     paths, project, env = startup.paths, startup.project, startup.env
     trusted = is_trusted(project, paths, this_run=arguments.trust)
-    loaded = load_config(paths, project, env, arguments.config, arguments.profile, trusted=trusted)
+    loaded = load_config(paths, project, env, overrides(arguments), arguments.profile, trusted=trusted)
     return replace(startup, arguments=arguments, loaded=loaded, providers=provider_configs(loaded, env, paths))
 
 

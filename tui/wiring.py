@@ -23,6 +23,7 @@ from agent.images import image_limits
 from agent.instructions.discovery import Place
 from agent.instructions.in_force import InstructionsInForce
 from agent.instructions.on_disk import InstructionsOnDisk
+from agent.jobs import Jobs
 from agent.permissions.approval import Approver
 from agent.permissions.configured import configured_rules
 from agent.permissions.consents import Consents
@@ -42,6 +43,7 @@ from agent.snapshots import workspace_reader
 from agent.starting import Beginning, Said, opening_payloads, reminders
 from agent.store import sessions
 from agent.store.base import NoStore, SessionStore
+from agent.store.index import SessionIndex
 from agent.store.lock import SessionBusyError
 from agent.store.schema import SchemaError
 from agent.tools.base import ToolContext
@@ -71,6 +73,12 @@ class Opener:
         self.models = Models(startup, counter or Counter())
         self._clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
+        self._index = SessionIndex(startup.paths.sessions, startup.paths.index_file)
+
+    def renew(self, startup: Startup) -> None:
+        """Other settings from now on: for the sessions to come, and which models there are for all."""
+        self.startup = startup
+        self.models.renew(startup)
 
     def prepare(self) -> None:
         """Import what opening a session would otherwise import in the event loop; call it in a thread."""
@@ -159,6 +167,8 @@ class Opener:
         )
         recall = self._recall(recorder, session_id)
         shown_files = ShownFiles(transcript, recorder.window)
+        conversation.jobs = jobs = Jobs(spawner, spills.folder, emit)
+        jobs.take_past(transcript.branch)
         conversation.calls = CallRunner(
             tools,
             gate,
@@ -172,6 +182,7 @@ class Opener:
                 recall,
                 shows_whole=shown_files.whole,
                 image_limits=image_limits(conversation.facts.api) if conversation.facts.images else None,
+                jobs=jobs,
             ),
             conversation,
             emit,
@@ -213,10 +224,10 @@ class Opener:
         if resume is None:
             if startup.arguments.no_session:
                 return NoStore(), Transcript(), None, sessions.new_id()
-            store = sessions.new_session(startup.paths.sessions, startup.project, complain)
+            store = sessions.new_session(startup.paths.sessions, startup.project, complain, self._index.note)
             return store, Transcript(), None, store.meta.id
         try:
-            opened, loaded = (sessions.fork if fork else sessions.open_session)(resume, complain)
+            opened, loaded = (sessions.fork if fork else sessions.open_session)(resume, complain, self._index.note)
         except SessionBusyError as error:
             raise SetupError(f"{error}\nAdd --fork to go on in a copy of it.") from None
         except SchemaError as error:

@@ -15,7 +15,7 @@ def parse_overrides(overrides: Sequence[str]) -> Checked:
     result = Checked([], {}, [], [])
     for text in overrides:
         name, equals, raw = text.partition("=")
-        path = _key_path(name)
+        path = key_path(name)
         if not equals or path is None:
             message = f"{text!r} is not of the form KEY=VALUE with a dotted key"
             result.problems.append(Problem("error", message, "command line"))
@@ -24,11 +24,12 @@ def parse_overrides(overrides: Sequence[str]) -> Checked:
             problem = Problem("error", "profiles cannot be made here", "command line", key=name, remedy="use --profile")
             result.problems.append(problem)
             continue
-        _merge_into(result, _checked(path, raw, source))
+        _merge_into(result, check_value(path, raw, source))
     return result
 
 
-def _checked(path: Sequence[str], raw: str, source: Source) -> Checked:
+def check_value(path: Sequence[str], raw: str, source: Source) -> Checked:
+    """Check one value as it was written: TOML where it can be, else plain text."""
     import tomllib
 
     try:
@@ -51,7 +52,8 @@ def _merge_into(result: Checked, new: Checked) -> None:
     result.faulty += new.faulty
 
 
-def _key_path(name: str) -> tuple[str, ...] | None:
+def key_path(name: str) -> tuple[str, ...] | None:
+    """The parts of a dotted key as TOML writes it; None: it is none."""
     import tomllib
 
     try:

@@ -102,7 +102,7 @@ class SessionIndex:
             row = rows.pop(file.id, None)
             if row is None or row.stamp != file.stamp:
                 waiting.append(file)
-            infos.append(_unread(file) if row is None else _info(decode(row.facts), file.size_bytes))
+            infos.append(_unread(file) if row is None else _info(file, decode(row.facts)))
         return Listing(tuple(infos), tuple(waiting), () if found.problems else tuple(rows), found.problems)
 
     def refresh(self, listing: Listing) -> Iterator[Refreshed]:
@@ -254,10 +254,10 @@ def _unread_bytes(connection: sqlite3.Connection, file: FoundFile) -> int:
     return file.size_bytes - (row[0] if row is not None else 0)
 
 
-def _info(stored: "_Stored", size_bytes: int) -> SessionInfo:
+def _info(file: FoundFile, stored: "_Stored") -> SessionInfo:
     meta = stored.meta
     return SessionInfo(
-        meta.id,
+        file.id,  # of a file that was copied, another than it says itself
         meta.project,
         meta.created_ms,
         stored.updated_ms,
@@ -265,7 +265,7 @@ def _info(stored: "_Stored", size_bytes: int) -> SessionInfo:
         stored.entries,
         stored.tokens,
         stored.cost_usd,
-        size_bytes,
+        file.size_bytes,
         meta.forked_from,
     )
 
@@ -274,7 +274,7 @@ def _info_of(file: FoundFile, facts: "Facts") -> SessionInfo:
     stored = _Stored(
         facts.meta, facts.updated_ms, facts.first_line, facts.given_title, facts.entries, facts.tokens, facts.cost_usd
     )
-    return _info(stored, file.size_bytes)
+    return _info(file, stored)
 
 
 def _unread(file: FoundFile) -> SessionInfo:

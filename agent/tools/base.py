@@ -19,6 +19,7 @@ from providers.types import ImageBlock, ToolSpec
 
 if TYPE_CHECKING:
     from agent.images import ImageLimits
+    from agent.jobs import Jobs
     from agent.permissions.workspace import Workspace
     from agent.processes import Spawner
     from agent.recall import Recall
@@ -82,6 +83,7 @@ class ToolContext:
         recall: "Recall | None" = None,
         shows_whole: Callable[[str, str], int | None] = lambda path, sha256: None,
         image_limits: "ImageLimits | None" = None,
+        jobs: "Jobs | None" = None,
     ) -> None:
         self.call_id = call_id
         self.workspace = workspace
@@ -97,6 +99,8 @@ class ToolContext:
         Cheap; to be called in the event loop, where the window lives."""
         self.image_limits = image_limits
         """To what size an image is scaled for the model; None: it sees none."""
+        self.jobs = jobs
+        """The commands in the background; None where none can run."""
 
 
 class Tool(Protocol):

@@ -1,20 +1,24 @@
-"""The `bash` tool: one command in a fresh shell, from the directory claw was started in, and what it said.
+"""The `bash` tool: one command in a fresh shell, from the directory claw was started in, and what it said; or a job, which goes
+on when the call has returned.
 
 How processes are started and ended is agent/processes.py's business, what may run is the gate's.
 """
 
 import errno
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from agent.jobs import Jobs, TooManyJobsError
 from agent.processes import CommandNotStartedError, RunOutcome, SpawnerError
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
+from agent.tools.bash_output import look_at
 from agent.tools.details import CommandDetails
+from agent.tools.endings import describe_end
 from agent.tools.terminal_text import show_output
 
 DEFAULT_TIMEOUT_S = 120
@@ -23,7 +27,6 @@ MAX_COMMAND_BYTES = 100_000
 """Linux takes 128 KiB for one argument."""
 _BASH_PATHS = ("/bin/bash", "/usr/bin/bash")
 _SH_PATHS = ("/bin/sh", "/usr/bin/sh")
-_QUIET_BYTES = 2_000
 
 
 class Shell(Struct, frozen=True):
@@ -50,6 +53,8 @@ def find_shell(
 class BashParams(Struct, frozen=True):
     command: str
     timeout_s: Annotated[int, Meta(ge=1, le=MAX_TIMEOUT_S)] = DEFAULT_TIMEOUT_S
+    background: bool = False
+    """Then there is no time limit."""
 
 
 class Bash:
@@ -76,15 +81,18 @@ class Bash:
                 f"The command is {size:,} bytes long and at most {MAX_COMMAND_BYTES:,} can be run. "
                 "Write it, or its data, to a file first."
             )
+        if params.background:
+            _check_room(_jobs(context))
         return Access("command", command.strip().split("\n", 1)[0], command=command)
 
     async def run(self, params: BashParams, context: ToolContext) -> ToolOutput:
         shell = self._find(context.spawner.environment)
         cwd = context.workspace.cwd
+        argv = [*shell.argv, params.command]
         try:
-            outcome = await context.spawner.run(
-                [*shell.argv, params.command], cwd=cwd, timeout_s=params.timeout_s, on_output=context.progress
-            )
+            if params.background:
+                return await _begin(_jobs(context), params.command, argv, cwd, shell.note)
+            outcome = await context.spawner.run(argv, cwd=cwd, timeout_s=params.timeout_s, on_output=context.progress)
         except CommandNotStartedError as error:
             raise ToolError(_explain(error, cwd)) from error
         except SpawnerError as error:
@@ -97,6 +105,33 @@ class Bash:
         if self._shell is None:
             raise ToolError("There is no bash and no sh on this machine, so no command can run.")
         return self._shell
+
+
+def _jobs(context: ToolContext) -> Jobs:
+    if context.jobs is None:
+        raise ToolError("Nothing can run in the background here. Run it without `background`.")
+    return context.jobs
+
+
+def _check_room(jobs: Jobs) -> None:
+    try:
+        jobs.check_room()
+    except TooManyJobsError as error:
+        raise ToolError(str(error)) from None
+
+
+async def _begin(jobs: Jobs, command: str, argv: Sequence[str], cwd: Path, shell_note: str) -> ToolOutput:
+    """Start a job and say what it is called; one that ended at once is told of like any command."""
+    _check_room(jobs)
+    job = await jobs.start(command, argv, cwd)
+    notes = [shell_note] if shell_note else []
+    if job.is_running:
+        notes.append("it ends with the session")
+        if path := job.path:
+            notes.append(f"all its output goes to {path}")
+    output = await look_at(job, notes)
+    failed = job.outcome is not None and job.outcome.exit_code != 0
+    return replace(output, is_error=failed)
 
 
 def _explain(error: CommandNotStartedError, cwd: Path) -> str:
@@ -135,38 +170,3 @@ def _output(params: BashParams, outcome: RunOutcome, shell_note: str) -> ToolOut
         spill_missing_bytes=outcome.spill_missing_bytes,
         is_error=outcome.status != "exited" or outcome.exit_code != 0,
     )
-
-
-def describe_end(outcome: RunOutcome, timeout_s: int) -> str:
-    """How a command ended, in a few words."""
-    match outcome.status:
-        case "timeout":
-            hint = ""
-            if outcome.total_bytes < _QUIET_BYTES:
-                hint = " (if it waited for an answer: nothing can be typed here)"
-            return f"timed out after {timeout_s} s and was ended with everything it had started{hint}"
-        case "cancelled":
-            return "cancelled"
-        case "signal":
-            return f"ended by {_signal_name(outcome.signal or 0)}"
-        case "exited":
-            return f"exit code {outcome.exit_code}{_exit_hint(outcome.exit_code or 0)}"
-
-
-def _exit_hint(code: int) -> str:
-    match code:
-        case 126:
-            return ": found, but it cannot be executed"
-        case 127:
-            return ": command not found"
-        case _ if 128 < code <= 128 + 64:
-            return f": ended by {_signal_name(code - 128)}"
-        case _:
-            return ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -6,6 +6,8 @@ from agent.tools.base import Tool
 def built_in_tools() -> tuple[Tool, ...]:
     """The tools every session has, in the order in which the model sees them."""
     from agent.tools.bash import Bash
+    from agent.tools.bash_kill import BashKill
+    from agent.tools.bash_output import BashOutput
     from agent.tools.edit import Edit
     from agent.tools.glob import Glob
     from agent.tools.grep import Grep
@@ -13,4 +15,4 @@ def built_in_tools() -> tuple[Tool, ...]:
     from agent.tools.recall import RecallTool
     from agent.tools.write import Write
 
-    return (Read(), Write(), Edit(), Glob(), Grep(), Bash(), RecallTool())
+    return (Read(), Write(), Edit(), Glob(), Grep(), Bash(), BashOutput(), BashKill(), RecallTool())

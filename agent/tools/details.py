@@ -34,10 +34,25 @@ class CommandDetails(Struct, frozen=True, tag="command"):
     note: str = ""
 
 
+JobState = Literal["running", "exited", "signal", "cancelled", "lost"]
+"""`cancelled`: the user or the model ended it; `lost`: how it ended cannot be known."""
+
+
+class JobDetails(Struct, frozen=True, tag="job"):
+    """A command in the background when it was begun, looked at or ended."""
+
+    job: int
+    command: str
+    state: JobState
+    output: str
+    """What was new, as the model saw it."""
+    note: str
+
+
 class RefusedDetails(Struct, frozen=True, tag="refused"):
     """The call did not run: a rule, a mode or the user refused it."""
 
     reason: str
 
 
-ResultDetails = TextDetails | DiffDetails | CommandDetails | RefusedDetails
+ResultDetails = TextDetails | DiffDetails | CommandDetails | JobDetails | RefusedDetails

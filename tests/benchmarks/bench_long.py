@@ -101,7 +101,7 @@ def main() -> bool:
             (desk.project / f"part_{turn}.py").write_text(f"count = \n{lines}\n")
         side = Side(desk, counter)
         server.always(MESSAGES, side.answer)
-        with Program(desk, "--mode", "auto", columns=110, rows=38) as program:
+        with Program(desk, "--mode", "auto", "-m", desk.model, columns=110, rows=38) as program:
             program.ready()
             for turn in range(TURNS):
                 program.say(demand(turn))

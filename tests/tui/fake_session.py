@@ -19,6 +19,7 @@ from agent.events import (
     GaugeChanged,
     MessageCompleted,
     QueueChanged,
+    RetryScheduled,
     SettingChanged,
     StepStarted,
     TextStreamed,
@@ -32,6 +33,7 @@ from agent.instructions.item import InstructionItem
 from agent.instructions.report import InstructionsReport
 from agent.permissions.approval import Answer, ApprovalRequest, Approver
 from agent.recall import Hit
+from agent.side_question import SideAnswer
 from providers.types import Effort, TextBlock, Usage
 from tui.bridge import Launch, Mode, Target
 
@@ -127,6 +129,10 @@ class FakeSession:
     hits: tuple[Hit, ...] = ()
     report: CostReport = COSTS
     confirm: Confirm | None = None
+    efforts: tuple[str, ...] = ("off", "low", "medium", "high")
+    aside: SideAnswer | Exception = SideAnswer("It is [b]red[/b].", cost_usd=0.012)
+    aside_pieces: tuple[str, ...] = ("It is ", "[b]red[/b].")
+    aside_gate: asyncio.Event = field(default_factory=asyncio.Event)
     _end: "asyncio.Future[TurnEndReason] | None" = None
 
     @property
@@ -166,6 +172,21 @@ class FakeSession:
         self.calls.append(("steer", text))
         self.queued = (*self.queued, text)
         self.emit(QueueChanged(self.queued))
+
+    async def ask_aside(
+        self, question: str, on_text: Callable[[str], None], on_retry: Callable[[RetryScheduled], None]
+    ) -> SideAnswer:
+        self.calls.append(("aside", question))
+        for piece in self.aside_pieces:
+            on_text(piece)
+        try:
+            await self.aside_gate.wait()
+        except asyncio.CancelledError:
+            self.calls.append(("aside cancelled",))
+            raise
+        if isinstance(self.aside, Exception):
+            raise self.aside
+        return self.aside
 
     def interrupt(self) -> None:
         self.calls.append(("interrupt",))
@@ -241,6 +262,10 @@ class FakeSession:
             raise ValueError(f"no provider for {name}")
         self.provider_name, _, self.model = name.partition("/")
         self._emit_setting()
+
+    def set_title(self, title: str) -> None:
+        self.calls.append(("title", title))
+        self.title = title
 
     def set_mode(self, mode: Mode) -> None:
         self.calls.append(("mode", mode))

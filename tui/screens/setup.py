@@ -98,7 +98,8 @@ class SetupScreen(Dialog[str]):
 
     def _show(self, phase: Phase, fault: str = "") -> None:
         self._phase = phase
-        self.query_one("#lead", Static).update(Content(lead(phase, self._set_up, self._candidate, self._missing.detail)))
+        why = lead(phase, self._set_up, self._candidate, self._missing.detail, is_first=self._is_first)
+        self.query_one("#lead", Static).update(Content(why))
         self._tell(fault)
         self.query_one(KeysRow).keys = keys_of(phase, is_first=self._is_first)
         field, secret = self.query_one("#field", Input), self.query_one(SecretField)
@@ -153,9 +154,9 @@ class SetupScreen(Dialog[str]):
         elif event.key == "r" and self._phase == "servers":
             self._look()
         else:
-            for line in self._lines:
-                if line.key and line.key == event.key:
-                    return self._choose(line)
+            chosen = next((line for line in self._lines if line.key and line.key == event.key), None)
+            if chosen is not None:
+                self._choose(chosen)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -221,7 +222,7 @@ class SetupScreen(Dialog[str]):
     def _take_key(self, text: str) -> None:
         candidate = self._candidate
         if candidate is None:
-            return
+            return None
         has_variable = candidate.key is not None and self._set_up is not None and self._from_variable(candidate)
         if fault := typed_key_fault(text, candidate, has_variable):
             return self._tell(fault)
@@ -321,4 +322,3 @@ class SetupScreen(Dialog[str]):
 def _drawn(line: Line) -> Content:
     key = f"{line.key or ' '}  "
     return Content.assemble((key, "bold $primary"), f"{line.label:<{_LABEL_CELLS}}", (line.detail, "$claw-dim"))
-

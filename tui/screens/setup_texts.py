@@ -16,9 +16,9 @@ Phase = Literal["start", "looking", "servers", "address", "api", "key", "asking"
 Doing = Literal["look", "own", "demo", "hand", "quit"]
 
 APIS: tuple[tuple[WireApi, str, str], ...] = (
-    ("chat", "OpenAI Chat Completions", "most servers: llama.cpp, Ollama, vLLM, gateways"),
-    ("anthropic", "Anthropic Messages", "servers in place of Anthropic's own"),
-    ("responses", "OpenAI Responses", "servers in place of OpenAI's own"),
+    ("chat", "OpenAI Chat Completions", "most servers and gateways"),
+    ("anthropic", "Anthropic Messages", "in place of Anthropic's own server"),
+    ("responses", "OpenAI Responses", "in place of OpenAI's own server"),
 )
 
 
@@ -36,7 +36,7 @@ def start_lines(set_up: SetUp | None, *, is_first: bool) -> list[Line]:
     lines: list[Line] = []
     if set_up is not None:
         titles = ", ".join(title for title, _ in set_up.local_places)
-        lines.append(Line("look", "A server on this machine", f"looks for {titles}", "l"))
+        lines.append(Line("look", "A server on this machine", titles, "l"))
         lines += [_offer_line(offer) for offer in set_up.offers]
         lines.append(Line("own", "Another server", "by its address", "o"))
     lines.append(Line("demo", "The demo", "scripted: no key, no network", "d"))
@@ -69,13 +69,16 @@ def api_lines() -> list[Line]:
     return [Line(api, title, detail) for api, title, detail in APIS]
 
 
-def lead(phase: Phase, set_up: SetUp | None, candidate: Candidate | None, detail: str) -> str:
+def lead(
+    phase: Phase, set_up: SetUp | None, candidate: Candidate | None, detail: str = "", *, is_first: bool = False
+) -> str:
     """What is said above the lines or the field. `detail`: why the set-up is shown; foreign text."""
     title = one_line(candidate.title, 60) if candidate is not None else ""
     match phase:
         case "start":
             why = f"{one_line(detail, 120)} " if detail else ""
-            return f"{why}claw needs a model to talk to. Nothing is sent before you have chosen."
+            what = "claw needs a model to talk to." if is_first else "Which provider's model shall answer?"
+            return f"{why}{what} Nothing is sent before you have chosen."
         case "looking":
             return "Asking the usual ports of this machine…"
         case "servers":

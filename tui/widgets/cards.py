@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from agent.tools.details import CommandDetails, DiffDetails, RefusedDetails, ResultDetails, TextDetails
+from agent.tools.details import CommandDetails, DiffDetails, JobDetails, RefusedDetails, ResultDetails, TextDetails
 from tui.sanitize import clean, clean_output, one_line, plain_output, shorten
 from tui.themes import Palette
 from tui.widgets.blocks import Block, Foldable, Output, output_panel
@@ -60,6 +60,9 @@ class Card(Foldable):
                 self._take_diff(details)
             case CommandDetails():
                 self._take_command(details)
+            case JobDetails():
+                self.summary = one_line(f"job {details.job} · {details.note}", 200)
+                self.output = clean_output(details.output)
             case RefusedDetails():
                 self.state, self.problem = "refused", one_line(details.reason, 500)
             case TextDetails():

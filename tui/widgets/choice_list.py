@@ -27,9 +27,9 @@ class ChoiceList(OptionList, can_focus=False):
             case "down" | "ctrl+n":
                 self.action_cursor_down()
             case "pageup":
-                self.action_page_up()
+                self.action_page_up()  # type: ignore[no-untyped-call] # Textual does not annotate it
             case "pagedown":
-                self.action_page_down()
+                self.action_page_down()  # type: ignore[no-untyped-call]
             case "home":
                 self.action_first()
             case "end":

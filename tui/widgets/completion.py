@@ -23,11 +23,13 @@ class Choice(Struct, frozen=True):
     """One line of the list. Label and help may be foreign text."""
 
     insert: str
-    """The whole text that the composer then holds."""
+    """The whole text that the composer then holds; where there is a `span`, what stands in its place."""
     label: str
     help: str = ""
     sends: bool = False
     """Whether Enter sends it at once; Tab only ever inserts."""
+    span: tuple[int, int] | None = None
+    """Columns of the cursor's line that it replaces."""
 
 
 class CompletionList(Widget):
@@ -44,6 +46,7 @@ class CompletionList(Widget):
         self._index = 0
         self._top = 0
         """Index of the choice in the first row."""
+        self._most_rows = MAX_ROWS
 
     @property
     def is_open(self) -> bool:
@@ -74,11 +77,18 @@ class CompletionList(Widget):
             self._top = min(max(self._top, self._index - rows + 1), self._index)
             self.refresh()
 
+    def lift(self, rows: int, most_rows: int) -> None:
+        """Stand this many rows above the lower edge of the screen, and be no higher than that."""
+        side = self.styles.margin.left
+        if self.styles.margin.bottom != rows:
+            self.styles.margin = (0, side, rows, side)
+        self._most_rows = max(1, most_rows)
+
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return max((sum(cell_len(text) for text, _ in row) for row in self._rows(200)), default=0)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return min(len(self._choices), MAX_ROWS)
+        return min(len(self._choices), MAX_ROWS, self._most_rows)
 
     def render(self) -> Content:
         rows = self._rows(self.size.width)[self._top : self._top + self.size.height]

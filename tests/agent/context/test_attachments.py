@@ -38,7 +38,7 @@ def paths(talk: Talk, first_kept: int, first_replaced: int = 0) -> list[str]:
 # --------------------------------------------------------------------------- which files
 
 
-def test_K13_the_files_touched_last_come_first_and_each_once() -> None:
+def test_K13_C4c_the_files_touched_last_come_first_and_each_once() -> None:
     talk = Talk()
     talk.user("go")
     for name in "abcabd":

@@ -15,7 +15,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path.resolve())
 
 
-def test_K2_layers_and_the_order_inside_a_folder(tree: Tree) -> None:
+def test_K2_C2_layers_and_the_order_inside_a_folder(tree: Tree) -> None:
     for path, text in (
         ("managed/CLAUDE.md", "managed"),
         ("home/c/AGENTS.md", "user"),

@@ -1,0 +1,69 @@
+"""The end of a session, read without reading the rest: what was said last on the branch that counts."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from agent.recall import entry_text
+from agent.store.reading import reading
+from agent.transcript import Assistant, Entry, User, decode_payload
+from providers.types import TextBlock
+
+_MOST_ROWS = 400
+"""Looked at from the end; a long run of tool calls has no message in it."""
+_MOST_CHARS = 4_000
+"""Of one message."""
+_MOST_PAYLOAD_BYTES = 4 * 1024 * 1024
+
+
+class Said(Struct, frozen=True):
+    key: int
+    kind: str
+    """user or assistant."""
+    text: str
+    """Foreign text, cut in length."""
+
+
+def last_messages(path: Path, count: int = 6) -> tuple[Said, ...]:
+    """The last messages with a text, the oldest first.
+
+    Raises:
+        SchemaError: the file cannot be read.
+    """
+    found: list[Said] = []
+    for entry in _back_from_head(path):
+        if text := _text(entry):
+            found.append(Said(entry.key, entry.kind, text[:_MOST_CHARS]))
+            if len(found) == count:
+                break
+    return tuple(reversed(found))
+
+
+def _back_from_head(path: Path) -> Iterator[Entry]:
+    """The entries of the branch, the newest first; what cannot be read or is no message is passed over."""
+    with reading(path) as connection:
+        wanted: int | None = None
+        rows = connection.execute(
+            "SELECT key, parent, time_ms, CASE WHEN kind IN ('user', 'assistant') AND length(payload) <= ? "
+            "THEN payload END FROM entry ORDER BY key DESC LIMIT ?",
+            (_MOST_PAYLOAD_BYTES, _MOST_ROWS),
+        )
+        for number, (key, parent, time_ms, payload) in enumerate(rows):
+            if number and key != wanted:
+                continue
+            wanted = parent
+            if payload is not None:
+                with contextlib.suppress(msgspec.DecodeError, TypeError):
+                    yield Entry(key, parent, time_ms, decode_payload(payload))
+
+
+def _text(entry: Entry) -> str:
+    match entry.payload:
+        case User():
+            return entry_text(entry).strip()
+        case Assistant(blocks=blocks):
+            return "\n".join(block.text for block in blocks if isinstance(block, TextBlock)).strip()
+    return ""

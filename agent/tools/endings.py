@@ -1,0 +1,42 @@
+"""How a command ended, in words for the model."""
+
+import signal
+
+from agent.command_channel import RunOutcome
+
+_QUIET_BYTES = 2_000
+
+
+def describe_end(outcome: RunOutcome, timeout_s: int = 0) -> str:
+    """How a command ended, in a few words."""
+    match outcome.status:
+        case "timeout":
+            hint = ""
+            if outcome.total_bytes < _QUIET_BYTES:
+                hint = " (if it waited for an answer: nothing can be typed here)"
+            return f"timed out after {timeout_s} s and was ended with everything it had started{hint}"
+        case "cancelled":
+            return "cancelled"
+        case "signal":
+            return f"ended by {_signal_name(outcome.signal or 0)}"
+        case "exited":
+            return f"exit code {outcome.exit_code}{_exit_hint(outcome.exit_code or 0)}"
+
+
+def _exit_hint(code: int) -> str:
+    match code:
+        case 126:
+            return ": found, but it cannot be executed"
+        case 127:
+            return ": command not found"
+        case _ if 128 < code <= 128 + 64:
+            return f": ended by {_signal_name(code - 128)}"
+        case _:
+            return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,149 @@
+"""`--output-format stream-json`: the events of a run as JSON lines, and what a run came to as the last one.
+
+A thread writes, so that a slow reader holds up neither the model nor a signal. claw's own keys never go out, wherever they
+stand in an event (a key that a model spells out in many small deltas cannot be seen there; the whole message is clean).
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import select
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agent.events import Event
+from agent.redaction import LEAST_VALUE_CHARS, secret_values
+from providers.types import ProviderConfig
+
+_REDACTED = b"[redacted]"
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+
+
+class TokenUsage(Struct, frozen=True):
+    input: int = 0
+    """Neither read from a cache nor written to one."""
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+
+class Refusal(Struct, frozen=True):
+    tool: str
+    title: str
+    reason: str
+
+
+class Result(Event, frozen=True, tag="result"):
+    """What a run came to. `--output-format json` writes it without its type."""
+
+    result: str
+    """The last answer; with `--output-schema` the JSON text that fits."""
+    session_id: str
+    turns: int
+    """Calls of the model that answers."""
+    usage: TokenUsage
+    cost_usd: float | None
+    """None: no price is known."""
+    duration_ms: int
+    stop_reason: str
+    refusals: tuple[Refusal, ...]
+    is_error: bool
+
+
+class InputError(Event, frozen=True, tag="input_error"):
+    """A line of standard input that cannot be used; the run goes on."""
+
+    line: int
+    """1-based."""
+    message: str
+
+
+class EventStream:
+    """Writes events to a descriptor as JSON lines, each at once and in order."""
+
+    def __init__(self, secrets: Iterable[str], descriptor: int = 1) -> None:
+        """Make it in the event loop; `secrets` see `secrets_of`."""
+        self.failed: Callable[[], None] = lambda: None
+        """Called in the event loop, once, when nothing can be written any more."""
+        self.error: OSError | None = None
+        forms = sorted({_in_json(secret) for secret in secrets}, key=len, reverse=True)
+        self._secrets = re.compile(b"|".join(map(re.escape, forms))) if forms else None
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._written = asyncio.Event()
+        threading.Thread(target=self._write, name="standard output", daemon=True).start()
+
+    def emit(self, event: Event) -> None:
+        if self.error is None:
+            self._lines.put(self.line(event))
+
+    def line(self, event: Event) -> bytes:
+        try:
+            data = msgspec.json.encode(event)
+        except UnicodeEncodeError:  # half of a character, as in a file's name
+            data = msgspec.json.encode(_whole(msgspec.to_builtins(event)))
+        if self._secrets is not None:
+            data = self._secrets.sub(_REDACTED, data)
+        return data + b"\n"
+
+    async def finish(self, patience_s: float | None = None) -> None:
+        """Wait until everything is written; after `patience_s` the rest is given up.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        self._lines.put(None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._written.wait(), patience_s)
+        if self.error is not None:
+            raise self.error
+
+    def _write(self) -> None:
+        """Write line by line; runs in the thread."""
+        try:
+            while (line := self._lines.get()) is not None:
+                _write_all(self._descriptor, line)
+        except OSError as error:
+            self.error = error
+        with contextlib.suppress(RuntimeError):  # the run was given up meanwhile
+            if self.error is not None:
+                self._loop.call_soon_threadsafe(lambda: self.failed())
+            self._loop.call_soon_threadsafe(self._written.set)
+
+
+def secrets_of(providers: Iterable[ProviderConfig], env: Mapping[str, str]) -> set[str]:
+    """What must not go out: keys, headers that carry one, and variables that hold one."""
+    found = set(secret_values(env))
+    for config in providers:
+        found |= {config.key.reveal()} if config.key is not None else set()
+        found |= {value for name, value in config.headers.items() if _SECRET_HEADER.search(name)}
+    return {secret for secret in found if len(secret) >= LEAST_VALUE_CHARS}
+
+
+def _in_json(text: str) -> bytes:
+    return msgspec.json.encode(text)[1:-1]
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Raw writes: a buffered writer that a thread waits in cannot be let go at the interpreter's end."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
