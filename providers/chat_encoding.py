@@ -6,12 +6,12 @@ behind the results of their step, since a tool message holds text only; argument
 one, since servers parse them.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from providers.base import ModelRequest
 from providers.chat_quirks import ChatQuirks
+from providers.encoded import Conversations
 from providers.images import LoadBlob, image_base64, missing_image
 from providers.model_table import model_family
 from providers.responses_encoding import ERROR_MARK, NO_OUTPUT, wire_arguments
@@ -32,7 +32,6 @@ from providers.unicode import to_json, wire_name
 REASONING = "reasoning"
 """The type under which a reply's reasoning is kept where the server wants it back."""
 _CACHE_KEY_CHARS = 64
-_KEPT_CONVERSATIONS = 4
 _EFFORTS: dict[Effort, str] = {"off": "none", "low": "low", "medium": "medium", "high": "high"}
 
 
@@ -43,20 +42,13 @@ class ChatEncoder:
         self.encoded_messages = 0
         """How many messages were encoded so far; what came from memory is not counted."""
         self._quirks = quirks
-        self._kept: OrderedDict[tuple[str, int, str], _Encoded] = OrderedDict()
+        self._conversations = Conversations()
 
     def body(self, request: ModelRequest) -> bytes:
         """The whole request. Costs the new messages, and one copy of the bytes."""
         family = model_family(request.model)
-        key = (request.cache_key, request.generation, family)
-        encoded = self._kept.pop(key, None) or _Encoded()
-        self._kept[key] = encoded
-        if len(self._kept) > _KEPT_CONVERSATIONS:
-            self._kept.popitem(last=False)
-        encoded.keep(encoded.same_until(request))
-        for index in range(len(encoded.messages), len(request.messages)):
-            encoded.add(request.messages[index], self._encode(request.messages, index, request, family))
-        encoded.stable = min(request.stable, len(encoded.messages))
+        encoded = self._conversations.of(request)
+        encoded.follow(request, lambda place: self._encode(request.messages, place, request, family))
         front = _joined(_system(request, self._quirks))
         behind = [item for message in request.extra for item in message_items(message, family, self._quirks)]
         if (images := _images_message(request.messages, len(request.messages), request.load_blob)) is not None:
@@ -91,41 +83,6 @@ class ChatEncoder:
         if quirks.usage == "asked":
             head["stream_options"] = {"include_usage": True}
         return head
-
-
-class _Encoded:
-    """The messages of one conversation and generation, and their items in one piece, so that a body is one copy of it."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.items = bytearray()
-        self.stable = 0
-        self._ends: list[int] = []  # where each message's items end in `items`
-
-    def add(self, message: Message, items: bytes) -> None:
-        self.messages.append(message)
-        self.items += items
-        self._ends.append(len(self.items))
-
-    def keep(self, count: int) -> None:
-        """Forget all but the first `count` messages."""
-        if count < len(self.messages):
-            del self.messages[count:], self._ends[count:]
-            del self.items[self._ends[-1] if self._ends else 0 :]
-
-    def same_until(self, request: ModelRequest) -> int:
-        """How many leading messages are the ones already encoded.
-
-        The stable part is trusted where its two ends are the very same objects; behind it every message is compared.
-        """
-        known, messages = self.messages, request.messages
-        length = min(len(known), len(messages))
-        index = min(self.stable, length)
-        if index and not (messages[0] is known[0] and messages[index - 1] is known[index - 1]):
-            index = 0
-        while index < length and messages[index] is known[index]:
-            index += 1
-        return index
 
 
 def _joined(items: Iterable[dict[str, Any]]) -> bytes:

@@ -8,13 +8,13 @@ Decisions: an assistant message's `phase` arrives before its text and travels as
 that are no JSON object are sent inside one, since servers parse them; the model's words are all there.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from providers.base import ModelRequest
+from providers.encoded import Conversations
 from providers.images import LoadBlob, image_base64, missing_image
 from providers.model_table import model_family, table_row
 from providers.types import (
@@ -39,7 +39,6 @@ MIN_OUTPUT_TOKENS = 16
 """The API refuses a smaller `max_output_tokens`."""
 _CACHE_KEY_CHARS = 64
 _COUNTED = frozenset({"model", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning"})
-_KEPT_CONVERSATIONS = 4
 
 
 class RequestEncoder:
@@ -48,7 +47,7 @@ class RequestEncoder:
     def __init__(self) -> None:
         self.encoded_messages = 0
         """How many messages were encoded so far; what came from memory is not counted."""
-        self._kept: OrderedDict[tuple[str, int, str], _Encoded] = OrderedDict()
+        self._conversations = Conversations()
 
     def body(self, request: ModelRequest) -> bytes:
         """The whole request. Costs the new messages, and one copy of the bytes."""
@@ -61,62 +60,17 @@ class RequestEncoder:
 
     def _joined(self, head: dict[str, Any], request: ModelRequest) -> bytes:
         family = model_family(request.model)
-        key = (request.cache_key, request.generation, family)
-        encoded = self._kept.pop(key, None) or _Encoded()
-        self._kept[key] = encoded
-        if len(self._kept) > _KEPT_CONVERSATIONS:
-            self._kept.popitem(last=False)
-        self._update(encoded, request, family)
+        encoded = self._conversations.of(request)
+        encoded.follow(request, lambda place: self._encode(request.messages[place], request, family))
         extra = b"".join(self._encode(message, request, family) for message in request.extra)
         with memoryview(encoded.items) as items:
             # Every item brings the comma before it; the first one of all has none.
             first, rest = (items[1:], extra) if items else (items, extra[1:])
             return b"".join((to_json(head)[:-1], b',"input":[', first, rest, b"]}"))
 
-    def _update(self, encoded: "_Encoded", request: ModelRequest, family: str) -> None:
-        encoded.keep(encoded.same_until(request.messages))
-        for message in request.messages[len(encoded.messages) :]:
-            encoded.add(message, self._encode(message, request, family))
-        encoded.stable = min(request.stable, len(encoded.messages))
-
     def _encode(self, message: Message, request: ModelRequest, family: str) -> bytes:
         self.encoded_messages += 1
         return b"".join(b"," + to_json(item) for item in message_items(message, family, request.load_blob))
-
-
-class _Encoded:
-    """The messages of one conversation and generation, and their items in one piece, so that a body is one copy of it."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.items = bytearray()
-        self.stable = 0
-        self._ends: list[int] = []  # where each message's items end in `items`
-
-    def add(self, message: Message, items: bytes) -> None:
-        self.messages.append(message)
-        self.items += items
-        self._ends.append(len(self.items))
-
-    def keep(self, count: int) -> None:
-        """Forget all but the first `count` messages."""
-        if count < len(self.messages):
-            del self.messages[count:], self._ends[count:]
-            del self.items[self._ends[-1] if self._ends else 0 :]
-
-    def same_until(self, messages: Sequence[Message]) -> int:
-        """How many leading messages are the ones already encoded.
-
-        The stable part is trusted where its two ends are the very same objects; behind it every message is compared.
-        """
-        known = self.messages
-        length = min(len(known), len(messages))
-        index = min(self.stable, length)
-        if index and not (messages[0] is known[0] and messages[index - 1] is known[index - 1]):
-            index = 0
-        while index < length and messages[index] is known[index]:
-            index += 1
-        return index
 
 
 def message_items(message: Message, family: str, load_blob: LoadBlob | None) -> list[dict[str, Any]]:

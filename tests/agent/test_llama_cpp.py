@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import CompactionFinished
 from agent.transcript import Assistant
 from providers.base import ModelRequest
 from providers.errors import ContextOverflowError
@@ -29,7 +28,7 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ChatSide
 
-pytestmark = [needs_llama, pytest.mark.xdist_group("llama"), pytest.mark.timeout(240)]
+pytestmark = [needs_llama, pytest.mark.timeout(240)]
 WINDOW = 4_096
 APIS: tuple[WireApi, ...] = ("chat", "responses", "anthropic")
 
@@ -44,7 +43,7 @@ def config(url: str, api: WireApi) -> ProviderConfig:
     return ProviderConfig("llama", api, url if api == "anthropic" else f"{url}/v1", Secret(KEY))
 
 
-def asked(*messages: Message, most: int = 12) -> ModelRequest:
+def asked(*messages: Message, most: int = 16) -> ModelRequest:
     system = (PromptSection("s", "You answer in a few words. " * 40, True),)
     return ModelRequest("any", system, (), messages, 0, 0, most)
 
@@ -72,7 +71,7 @@ async def test_streaming_usage_and_cached_tokens(url: str, api: WireApi) -> None
     done, cached = first[-1], again[-1]
     assert isinstance(done, Completed) and isinstance(cached, Completed)
     assert done.stop_reason in ("end_turn", "max_tokens")
-    assert 200 < done.usage.prompt_tokens < 400 and 0 < done.usage.output_tokens <= 12
+    assert 200 < done.usage.prompt_tokens < 400 and 0 < done.usage.output_tokens <= 16
     # The same prompt again: counted once, and mostly read from the cache.
     assert cached.usage.prompt_tokens == done.usage.prompt_tokens
     assert cached.usage.cache_read_tokens > 200
@@ -131,7 +130,7 @@ async def test_the_gauge_against_a_tokenizer_that_is_not_ours_and_a_compaction(
     (project / "a.txt").write_text("The lighthouse keeper counts the ships that pass. " * 30)
     few = 'models."chat-test".max_output_tokens=24'
     async with desk.open(no_instructions=True, config=(few,)) as talk:
-        for number in range(4):
+        for number in range(3):
             await talk.session.prompt(f"Question {number}: " + "how many ships pass at night? " * (4 + number))
         used = talk.session.gauge().used_tokens
         question = "Answer with one word."
@@ -141,9 +140,13 @@ async def test_the_gauge_against_a_tokenizer_that_is_not_ours_and_a_compaction(
         first = next(r for r in reversed(replies[:-1]) if r.usage.prompt_tokens < replies[-1].usage.prompt_tokens)
         assert abs(first.usage.prompt_tokens + first.usage.output_tokens - used) <= max(40, used // 20)
         assert replies[-1].usage.cache_read_tokens > used // 2
-        finished = await talk.session.compact()
-        assert isinstance(finished, CompactionFinished)
-        assert finished.key is not None or finished.message
+    # So small a model may ramble until its summary is cut off; then nothing changes. Either way the next request is taken.
+    async with desk.open(talk.path, no_instructions=True, config=(few.replace("24", "300"),)) as later:
+        finished = await later.session.compact()
+        assert (finished.key is not None) == (finished.tokens_after < finished.tokens_before)
+        assert finished.key is not None or "nothing was changed" in finished.message
+    async with desk.open(talk.path, no_instructions=True, config=(few,)) as last:
+        assert (await last.session.prompt("Say hi.")).reason in ("done", "no_answer")
 
 
 def test_the_package_brings_a_model() -> None:

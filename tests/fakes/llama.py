@@ -30,9 +30,9 @@ def model_file() -> Path:
 
 
 @contextmanager
-def llama_server(n_ctx: int) -> Iterator[str]:
-    """Its address, without a path."""
-    settings = {"path": str(model_file()), "key": KEY, "n_ctx": n_ctx, "threads": 2}
+def llama_server(n_ctx: int, key: str = KEY, port: int = 0) -> Iterator[str]:
+    """Its address, without a path. `key` empty: none is asked for. `port` 0: any."""
+    settings = {"path": str(model_file()), "key": key, "port": port, "n_ctx": n_ctx, "threads": 1}
     process = subprocess.Popen(
         [sys.executable, "-m", "providers.local_server", json.dumps(settings)],
         cwd=Path(__file__).parents[2],
