@@ -165,3 +165,23 @@ async def test_other_sessions_of_the_project_are_found_when_asked_for(one_desk: 
     texts = [text_of(p) for p in desk.payloads(Result, second)]
     assert texts[0].startswith("Nothing in this session")
     assert f"[{first}#3]" in texts[1] and "hippopotamus" in texts[2]
+
+
+def test_forty_details_of_results_and_replies_are_found_after_ten_compactions() -> None:
+    transcript = Transcript()
+    planted: dict[int, str] = {}
+    for number in range(40):
+        detail = f"value_{number * 7919} = {number * 104_729}"
+        transcript.append(user(f"question {number}"), 0)
+        if number % 2:
+            entry = transcript.append(reply(TextBlock("I found this. " * 20 + detail + " That is all. " * 20)), 0)
+        else:
+            transcript.append(reply(ToolCall(f"c{number}", "bash", "{}")), 0)
+            entry = transcript.append(result("noise\n" * 50 + detail + "\nnoise" * 50), 0)
+        planted[entry.key] = detail
+        if number % 4 == 3:
+            transcript.append(Compaction("ok", "ok", entry.key + 1, "auto", 9, 3), 0)
+    recall = Recall(transcript, no_blob)
+    assert [keys(recall.search(detail))[0] for detail in planted.values()] == list(planted)
+    for key, detail in planted.items():
+        assert detail in (recall.entry(key) or "")
