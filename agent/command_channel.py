@@ -87,6 +87,7 @@ class Conversation:
             except (asyncio.IncompleteReadError, ConnectionError, struct.error):
                 if self._supervisor is None:
                     raise UnreachableError from None
+                self.wake_supervisor()
                 self._kill_group()
                 raise SpawnerError("The command's supervisor was killed, and the command with it.") from None
             if (outcome := self._take(kind, payload)) is not None:
@@ -149,6 +150,12 @@ class Conversation:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._supervisor, signal.SIGKILL)
             self._kill_group()
+
+    def wake_supervisor(self) -> None:
+        """One that a command has stopped would not see what is asked of it, nor that the connection is closed."""
+        if self._supervisor is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._supervisor, signal.SIGCONT)
 
     def _kill_group(self) -> None:
         """A last resort: normally the spawner has ended the tree of a dead supervisor already."""

@@ -162,7 +162,7 @@ class Background:
             answer: Agreed | HookRefused = await hooks.before(facts)
             if isinstance(answer, HookRefused):
                 return Prepared(draft, Summary("", f"a PreCompact hook refused: {answer.reason}"), calls, base)
-            inputs = replace(inputs, focus=answer.focus)
+            inputs = replace(inputs, focus=self._writer.bounded(answer.focus))
         inputs = await self._writer.with_attachments(inputs, draft)
         return Prepared(draft, await summarise(inputs, draft, calls.ask, self._progress), calls, base)
 

@@ -24,6 +24,7 @@ from agent.context.compaction_values import (
 from agent.context.pipeline import Facts, plan
 from agent.events import CompactionFinished, CompactionProgress, CompactionStarted, Notice
 from agent.fitting import CompactionCost, Confirm, compaction_cost, fit_notice, is_agreed, unpaid_text
+from agent.gauge import change_text
 from agent.hooks import HookFacts, HookRefused
 from agent.summary_writer import CompactionSetup, SummaryCalls, SummaryWriter
 from agent.transcript import Compaction, Entry, Undo, undone_keys
@@ -108,7 +109,12 @@ class Compactor:
                 finished = CompactionFinished(None, before, before, CANCELLED, calls.usage, calls.cost_usd)
             self._talk.emit(finished)
             self._talk.emit_gauge()
-        await self._tell_hooks(trigger, finished)
+        try:
+            await self._tell_hooks(trigger, finished)
+        except asyncio.CancelledError:
+            # By hand nothing else is to be stopped, and what happened has to be told.
+            if trigger != "manual":
+                raise
         return finished
 
     async def _compact(
@@ -147,8 +153,9 @@ class Compactor:
             answer = await setup.hooks.before(HookFacts(self._talk.session_id, trigger, inputs.meter.used().tokens))
             if isinstance(answer, HookRefused):
                 return NotCompacted(f"a PreCompact hook refused: {answer.reason}", failed=True)
-            focus = "\n\n".join(part for part in (focus, answer.focus) if part)
-        inputs = await self.writer.with_attachments(replace(inputs, focus=focus), draft)
+            focus = self.writer.bounded("\n\n".join(part for part in (focus, answer.focus) if part))
+            inputs = replace(inputs, focus=focus)
+        inputs = await self.writer.with_attachments(inputs, draft)
         summary = await summarise(inputs, draft, calls.ask, self._progress)
         if summary.fault is not None:
             return fault_of(summary)
@@ -225,13 +232,18 @@ class Compactor:
     def undo(self, compaction: Entry) -> str:
         """Cancel a compaction that counts; what happened, and whether the window fits now, in one line."""
         recorder, limits = self._talk.recorder, self._talk.limits
-        before = recorder.meter.used().tokens
+        meter = recorder.meter
+        before, whole = meter.used(), meter.preview(recorder.window)
         recorder.append(Undo((compaction.key,)))
         self.background.check()
         self._talk.emit_gauge()
-        after = recorder.meter.used().tokens
-        fits = "" if after < limits.blocking else " That is too much for the next request: compact or drop something."
-        return f"The compaction is undone: about {before:,} → {after:,} tokens.{fits}"
+        after = meter.used()
+        fits = (
+            ""
+            if after.tokens < limits.blocking
+            else " That is too much for the next request: compact or drop something."
+        )
+        return f"The compaction is undone{change_text(before, after, whole - meter.preview(recorder.window))}.{fits}"
 
     async def close(self) -> None:
         """End what still runs beside the turns."""

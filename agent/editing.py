@@ -20,6 +20,7 @@ from agent.context.pieces import Action, ChartPoint, Edit, Piece, Refused
 from agent.context.pins import pin_text, pinned_tokens, pins_refusal, recorded_texts
 from agent.context.reports import first_sent
 from agent.context.whole import whole_text
+from agent.gauge import change_text
 from agent.snapshots import ReadFile
 from agent.tools.base import ToolError
 from agent.transcript import Entry, Payload, Pin, Prefix, Undo, undone_keys
@@ -205,14 +206,14 @@ class WindowEditor:
     def _append(self, payloads: Sequence[Payload], what: str, note: str) -> str:
         recorder = self._talk.recorder
         self._begin()
-        before = recorder.meter.used().tokens
+        meter, window = recorder.meter, recorder.window
+        before, whole = meter.used(), meter.preview(window)
         recorder.append(*payloads)
-        after = recorder.meter.used().tokens
-        if after < before:
+        freed = whole - meter.preview(window)
+        if freed > 0:
             self._talk.compactor.guard.reset()
         self._talk.emit_gauge()
-        change = f": about {before:,} → {after:,} tokens" if before != after else ""
-        return f"{what}{change}. {note}".strip()
+        return f"{what}{change_text(before, meter.used(), freed)}. {note}".strip()
 
     def _newest_edit(self) -> PastEdit | None:
         # What an earlier process undid is not known to be more than that.

@@ -16,18 +16,24 @@ from agent.context.fence import fence
 from agent.redaction import Redactor
 from agent.replay import user_text
 from agent.store.sessions import LoadedSession
-from agent.store.titles import title_of
+from agent.store.titles import MOST_GIVEN_CHARS, title_of
 from agent.transcript import Assistant, Compaction, Entry, Pin, Result, Rewind, Transcript, User
 from providers.types import TextBlock, ThinkingBlock, ToolCall
 
 Format = Literal["markdown", "json"]
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_UNCUT_CHARS = 10_000
 _TICKS = re.compile("`+")
 
 
 def export(session: LoadedSession, form: Format, redactor: Redactor) -> Iterator[str]:
     """The document, piece by piece; secrets are numbered in the order of the document."""
     return _json(session, redactor) if form == "json" else _markdown(session, redactor)
+
+
+def _title(session: LoadedSession, redactor: Redactor) -> str:
+    """On one line. It is cut only when no secret is left in it, since half a key is not known for one."""
+    return " ".join(redactor.text(title_of(session.entries, _UNCUT_CHARS)).split())[:MOST_GIVEN_CHARS]
 
 
 # --------------------------------------------------------------------------- JSON
@@ -37,7 +43,7 @@ def _json(session: LoadedSession, redactor: Redactor) -> Iterator[str]:
     branch = Transcript(session.entries).branch
     head = {
         "id": session.meta.id,
-        "title": redactor.text(title_of(session.entries)),
+        "title": _title(session, redactor),
         "project": redactor.text(session.meta.project),
         "created_ms": session.meta.created_ms,
         "forked_from": session.meta.forked_from,
@@ -59,8 +65,7 @@ def _encoded(value: object) -> str:
 
 def _markdown(session: LoadedSession, redactor: Redactor) -> Iterator[str]:
     entries = Transcript(session.entries).branch
-    title = " ".join(redactor.text(title_of(session.entries)).split())
-    yield f"# {_literal(title or 'Session')}\n\n"
+    yield f"# {_literal(_title(session, redactor) or 'Session')}\n\n"
     for name, value in _facts(session, entries):
         yield f"- {name}: {redactor.text(value)}\n"
     for entry in entries:
@@ -90,8 +95,8 @@ def _facts(session: LoadedSession, branch: Sequence[Entry]) -> Iterator[tuple[st
 
 def _entry(entry: Entry, redactor: Redactor) -> str:
     match entry.payload:
-        case User(synthetic=False) as user:
-            return f"## User\n\n{_said(redactor.text(user_text(user)))}"
+        case User(synthetic=False) as user if said := _said(redactor.text(user_text(user))):
+            return f"## User\n\n{said}"
         case Assistant() as reply:
             return _reply(reply, redactor)
         case Result(title=title, tool=tool, blocks=blocks, is_error=is_error):

@@ -26,6 +26,18 @@ def gauge_changed(used: Used, limits: Thresholds, cost_usd: float | None) -> Gau
     )
 
 
+def change_text(before: Used, after: Used, freed_tokens: int) -> str:
+    """What an edit did to the gauge, to stand behind what it did. `freed_tokens`: estimated alike before and after.
+
+    An edit that breaks the prefix leaves an estimate where a report stood. The two are not compared: their difference has
+    more in it than what the edit moved.
+    """
+    if before.measured_tokens and not after.measured_tokens:
+        moved = f"frees about {freed_tokens:,}" if freed_tokens >= 0 else f"adds about {-freed_tokens:,}"
+        return f", which {moved} tokens; until the next reply the gauge is an estimate (≈{after.tokens:,})"
+    return f": about {before.tokens:,} → {after.tokens:,} tokens" if before.tokens != after.tokens else ""
+
+
 def first_request(prefix: Prefix, facts: ModelFacts, counter: Counter) -> tuple[Window, Meter]:
     """Window and meter of a session that has begun and says nothing yet."""
     transcript = Transcript()
@@ -39,11 +51,12 @@ def first_request(prefix: Prefix, facts: ModelFacts, counter: Counter) -> tuple[
 def full_text(window: Window, meter: Meter, limits: Thresholds) -> str:
     """Why the next request cannot be sent, what fills it, and, in a second line, what to do."""
     used, parts = meter.used().tokens, breakdown(window, meter)
-    remedy = "Use /compact, start over with /new, or choose a model with a larger window."
+    compacting = "Use /compact, start over" if limits.can_compact else "Start over"
+    remedy = f"{compacting} with /new, or choose a model with a larger window."
     if fixed_tokens(parts) * 2 > used:
-        remedy = (
-            "Shorten the instruction files or use --no-instructions, or choose a model with a larger context window."
-        )
+        shorter = "Shorten the instruction files or use --no-instructions"
+        fewer = shorter if window.prefix.instruction_files else "Give it fewer tools (--tools)"
+        remedy = f"{fewer}, or choose a model with a larger context window."
     elif sum(part.tokens for part in parts if part.kind == "user") * 2 > used:
         remedy = (
             "Put long text into a file and name the file, start over with /new, or choose a model with a larger window."

@@ -22,9 +22,11 @@ from agent.processes import CommandNotStartedError, Spawner, SpawnerError
 
 _TIMEOUT_S = 60.0
 _MOST_CHARS = 16_000
+_MOST_REASON_CHARS = 400
 _REFUSED = 2
-# The spawner gives a command no standard input of its own and joins what it says.
-_WRAPPER = 'exec <"$1" >"$2" 2>"$3"; exec sh -c "$4"'
+# The spawner gives a command no standard input of its own and joins what it says. No file that a hook writes becomes
+# larger than 256 MiB, so that one that never stops talking does not fill the disk.
+_WRAPPER = 'ulimit -f 524288; exec <"$1" >"$2" 2>"$3"; exec sh -c "$4"'
 
 
 class HookFacts(Struct, frozen=True):
@@ -81,7 +83,7 @@ class CompactionHooks:
         for command in self._before:
             ran = await self._run(command, "PreCompact", facts)
             if ran.exit_code == _REFUSED:
-                return HookRefused(ran.complaint or "no reason was given")
+                return HookRefused(_one_line(ran.complaint, _MOST_REASON_CHARS) or "no reason was given")
             if ran.exit_code != 0:
                 self._warn("PreCompact", command, ran)
             elif ran.said:
@@ -97,8 +99,8 @@ class CompactionHooks:
 
     def _warn(self, event: str, command: str, ran: _Ran) -> None:
         why = f"exit code {ran.exit_code}" if ran.exit_code is not None else "it did not end by itself"
-        said = f": {ran.complaint[:300]}" if ran.complaint else ""
-        text = f"The {event} hook `{command[:200]}` failed ({why}){said}. The work goes on."
+        said = f": {_one_line(ran.complaint, _MOST_REASON_CHARS)}" if ran.complaint else ""
+        text = f"The {event} hook `{_one_line(command, 200)}` failed ({why}){said}. The work goes on."
         self._emit(Notice("warning", text, "The commands stand under [hooks] in config.toml."))
 
     async def _run(self, command: str, event: str, facts: HookFacts) -> _Ran:
@@ -123,6 +125,11 @@ class CompactionHooks:
         if outcome.status == "timeout":
             complaint = f"it took longer than {self._timeout_s:g} s. {complaint}".strip()
         return _Ran(outcome.exit_code if outcome.status == "exited" else None, said, complaint)
+
+
+def _one_line(text: str, most_chars: int) -> str:
+    line = " ".join(text[: 4 * most_chars].split())
+    return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
 
 
 def _folder_with(text: str) -> Path:

@@ -24,6 +24,8 @@ MOST_RUNNING = 10
 KEPT_ENDED = 20
 SETTLE_S = 0.2
 """A command that ends within this time is told of as one that ended: it is wrong, or needs no background."""
+START_PATIENCE_S = 10.0
+"""How long to wait for word that it runs: a job that stops its supervisor at once gives none."""
 KIND = "job"
 _TOLD = re.compile(r"^Job (\d+) \(", re.MULTILINE)
 
@@ -107,7 +109,7 @@ class Jobs:
     async def _settled(self, job: Job, task: "asyncio.Task[None]") -> None:
         started = asyncio.ensure_future(job.line.started.wait())
         try:
-            await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, started}, timeout=START_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({task}, timeout=self._settle_s)
         finally:
             started.cancel()

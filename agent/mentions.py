@@ -66,6 +66,11 @@ def readings(path: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
         seen = seen[:-1]
 
 
+def bare(path: str) -> str:
+    """A written path without the punctuation of the sentence around it."""
+    return path.rstrip(_TRAILING) or path
+
+
 def leaves_project(path: str) -> bool:
     """Whether the path is written so that it may lead out of the current folder."""
     return path.startswith(("/", "~")) or ".." in path.split("/")

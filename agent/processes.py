@@ -168,6 +168,7 @@ class Spawner:
             await asyncio.wait({reading}, timeout=None if timeout_s is None else timeout_s + _END_PATIENCE_S)
         except asyncio.CancelledError:
             writer.write(wire.CANCEL)
+            conversation.wake_supervisor()
             await asyncio.wait({reading}, timeout=_END_PATIENCE_S)
             conversation.kill_wedged_supervisor(reading)
             raise

@@ -15,6 +15,8 @@ LEAST_VALUE_CHARS = 8
 _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|AUTH)(?:_|\d|$)")
 _PLAIN_VALUE = re.compile(r"[/~.][\w./~-]*|[a-z]+|\d+|true|false|https?://[^@]*", re.IGNORECASE)
 """Paths, single words, numbers and addresses: what variables hold whose names only sound like it."""
+_OPEN, _CLOSE = "\uf8fe", "\uf8ff"
+_HELD = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 _EDGE = r"(?<![A-Za-z0-9_-])"
 
 
@@ -134,7 +136,7 @@ _KINDS = (
         ("key", "token", "secret", "passw", "pwd", "credential"),
         r"(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|refresh|bot|id)[_-]?token|client[_-]?secret|"
         r"(?<![a-z])(?:token|secret|passw(?:or)?d|passphrase|pwd|credential)s?)"
-        r"\\?[\"']?\s*(?:=>|:=|[:=])\s*(?:\\?[\"'](?P<quoted>[^\s\"'\\]{8,})|(?P<secret>(?=[A-Za-z_~+/.=-]*\d)[A-Za-z0-9_~+/.=-]{16,}))",
+        r"\\?[\"']?\s*(?:=>|:=|[:=])\s*(?:\\?[\"'](?P<quoted>[^\s\"'\\]{8,})|(?P<secret>(?=[A-Za-z_~+/.=-]{0,200}\d)[A-Za-z0-9_~+/.=-]{16,}))",
         True,
     ),
 )
@@ -167,13 +169,17 @@ class Redactor:
         return len(self._numbers)
 
     def text(self, text: str) -> str:
+        found: list[str] = []
         if self._known is not None:
-            text = self._known.sub(lambda match: self._marker(self._values[match[0]]), text)
+            text = self._known.sub(lambda match: _hold(self._values[match[0]], found), text)
         lower = text.lower()
         for hints, pattern in _patterns():
             if any(hint in lower for hint in hints):
-                text = pattern.sub(self._replace, text)
-        return text
+                text = pattern.sub(lambda match: _replace(match, found), text)
+        if not found:
+            return text
+        # Numbered last, in the order of the text and not of the kinds.
+        return _HELD.sub(lambda match: self._marker(found[int(match[1])]) if int(match[1]) < len(found) else "", text)
 
     def value(self, value: Any) -> Any:
         """A copy of plain JSON values with every text in it redacted, keys of objects included."""
@@ -192,17 +198,24 @@ class Redactor:
             return shown if shown != value or _PLAIN_VALUE.fullmatch(value) else self._marker(value)
         return self.value(value)
 
-    def _replace(self, match: re.Match[str]) -> str:
-        groups = match.groupdict()
-        name = next((name for name in ("secret", "quoted") if groups.get(name)), None)
-        whole, secret = match[0], match[name] if name else match[0]
-        if secret.startswith("[redacted"):
-            return whole
-        start = match.start(name) - match.start() if name else 0
-        return f"{whole[:start]}{self._marker(secret)}{whole[start + len(secret) :]}"
-
     def _marker(self, secret: str) -> str:
         return f"[redacted {self._numbers.setdefault(secret, len(self._numbers) + 1)}]"
+
+
+def _hold(secret: str, found: list[str]) -> str:
+    """What stands for a secret until all are found; no pattern takes it for a part of another."""
+    found.append(secret)
+    return f"{_OPEN}{len(found) - 1}{_CLOSE}"
+
+
+def _replace(match: re.Match[str], found: list[str]) -> str:
+    groups = match.groupdict()
+    name = next((name for name in ("secret", "quoted") if groups.get(name)), 0)
+    whole, secret = match[0], match[name].rstrip(".")
+    if _OPEN in secret or secret.startswith("[redacted"):
+        return whole
+    start = match.start(name) - match.start()
+    return f"{whole[:start]}{_hold(secret, found)}{whole[start + len(secret) :]}"
 
 
 def secret_values(env: Mapping[str, str], names: Iterable[str] = ()) -> list[str]:

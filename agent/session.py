@@ -69,7 +69,8 @@ class Session(SessionView):
         max_turns: int | None = None,
     ) -> None:
         """`opening` gives what stands before the first message that is appended in this process, `reminders` what goes
-        with every message; `read_file` reads what is pinned; what loads is called in threads beside the first request, which nobody waits for."""
+        with every message; `read_file` reads what is pinned. What loads is called in threads beside the first request,
+        which nobody waits for."""
         super().__init__(conversation, gate, recall)
         self._spawner = spawner
         self.project = project

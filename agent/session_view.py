@@ -59,7 +59,7 @@ class SessionView:
 
     @property
     def queued(self) -> tuple[str, ...]:
-        return tuple(message.text for message in self._talk.queue)
+        return tuple(message.text for message in self._talk.queue if message.delivery != "quiet")
 
     def gauge(self) -> GaugeChanged:
         return self._talk.gauge()

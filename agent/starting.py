@@ -18,7 +18,7 @@ from agent.conversation import Conversation
 from agent.events import Notice
 from agent.instructions.changes import instruction_changes
 from agent.instructions.item import warnings
-from agent.instructions.loader import recorded, render
+from agent.instructions.loader import INCLUDED, recorded, render
 from agent.instructions.on_disk import InstructionsOnDisk
 from agent.mode_facts import mode_facts
 from agent.prompt import build_sections, session_facts, turn_facts
@@ -119,7 +119,8 @@ class Beginning:
 
     def needs_new_prefix(self, recorded_prefix: Prefix, cwd_then: str) -> bool:
         """Whether a resumed session cannot go on with its recorded prefix."""
-        unwanted = bool(recorded_prefix.instruction_files) and not self._disk.enabled
+        files = recorded_prefix.instruction_files
+        unwanted = not self._disk.enabled and any(file.reason not in ("managed", INCLUDED) for file in files)
         added = self.said.appended or ""
         lacks = bool(added) and not any(added in section.text for section in recorded_prefix.sections)
         return unwanted or lacks or recorded_prefix.tools != self._specs or cwd_then != path_text(self.place.cwd)

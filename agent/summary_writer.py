@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agent.context.attachments import read_attachments, recent_files
 from agent.context.compaction_values import CompactionInputs, Draft, Span, Trigger
+from agent.context.shorten import cut_middle
 from agent.context.summary import Reply
 from agent.events import RetryScheduled
 from agent.fitting import Confirm
@@ -28,6 +29,14 @@ from providers.types import TextBlock, ToolCall, Usage
 
 if TYPE_CHECKING:
     from agent.conversation import Conversation
+
+
+_FOCUS_SHARE = 16
+"""Of the context window, for what the summary shall look after."""
+
+
+def _left_out(tokens: int) -> str:
+    return f"[About {tokens:,} tokens are left out here.]"
 
 
 def _open(path: Path) -> bool:
@@ -135,12 +144,17 @@ class SummaryWriter:
             talk.facts,
             replace(request, messages=list(request.messages)),
             trigger,
-            focus,
+            self.bounded(focus),
             span or Span(),
             summary_facts=None if other is None else other.facts,
             jobs=talk.jobs.lines(),
             can_recall=any(tool.name == "recall" for tool in recorder.window.prefix.tools),
         )
+
+    def bounded(self, focus: str) -> str:
+        """What the summary shall look after, its middle left out where it would fill the request for the summary."""
+        most = self._talk.limits.context_window // _FOCUS_SHARE
+        return cut_middle(focus, most, self._talk.recorder.meter.count, _left_out)
 
     async def with_attachments(self, inputs: CompactionInputs, draft: Draft) -> CompactionInputs:
         """With the files that a compaction would attach again, read in a thread."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from agent.encodings import decode, split_lines
 from agent.files import MAX_TEXT_BYTES, describe_binary, read_bytes
 from agent.images import MOST_FILE_BYTES, ImageError, ImageLimits, load_image
-from agent.mentions import leaves_project, readings
+from agent.mentions import bare, leaves_project, readings
 from agent.permissions.path_text import printable, show_name
 from agent.permissions.workspace import OpenedFile, Workspace
 from agent.store.base import Blob, QueuedMessage
@@ -86,7 +86,7 @@ def _read_all(text: str, mentions: Sequence[str], workspace: Workspace, image_li
         found = _find(written, workspace)
         if found is None:
             if "/" in written.strip("/") and not written.startswith(("/", "~")):
-                problems.append(f"There is no file {show_name(written)}, so it is sent as text alone.")
+                problems.append(f"There is no file {show_name(bare(written))}, so it is sent as text alone.")
             continue
         if found in items:
             continue
@@ -180,7 +180,7 @@ def _text(opened: OpenedFile, shown: str, lines: tuple[int, int] | None, most_by
     if len(text) < len(whole) or cut:
         line += ", cut"
         rest = f"go on with `read` at offset {first + count}" if count > 1 else "search or read the rest in parts"
-        text += f"\n[Cut here: {name} has {size:,} bytes; {rest}.]"
+        text = text.rstrip("\n") + f"\n[Cut here: {name} has {size:,} bytes; {rest}.]"
     return _Item((AttachmentBlock(name, text),), f"{line})", len(text.encode("utf-8", "replace")))
 
 

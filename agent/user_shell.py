@@ -5,10 +5,9 @@ command keeps what it had said, and so does one whose start failed.
 """
 
 import asyncio
+import time
 from itertools import count
 from pathlib import Path
-
-from msgspec import Struct
 
 from agent.events import Emit, ToolFinished, ToolProgress, ToolStarted
 from agent.processes import CommandNotStartedError, RunOutcome, Spawner, SpawnerError
@@ -30,23 +29,6 @@ _KEPT_PARTIAL_CHARS = 64_000
 _numbers = count(1)
 
 
-class UserCommand(Struct, frozen=True):
-    """What was typed behind `!`."""
-
-    command: str
-    in_window: bool
-    """False for `!!`: the model never sees it."""
-
-
-def user_command(text: str) -> UserCommand | None:
-    """The command of a message that begins with `!` or `!!`; None for any other message, and for one without a command."""
-    if not text.startswith("!"):
-        return None
-    quiet = text.startswith("!!")
-    command = text[2 if quiet else 1 :].strip()
-    return UserCommand(command, not quiet) if command else None
-
-
 async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit) -> ShellBlock:
     """Run a command in the user's name; its output streams as events. Cancelled, it is ended and the block says so.
 
@@ -54,6 +36,7 @@ async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit
     """
     call_id = f"user-{next(_numbers)}"
     emit(ToolStarted(call_id, TOOL, command))
+    begun = time.monotonic()
     partial = ""
 
     def progress(text: str) -> None:
@@ -69,8 +52,9 @@ async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit
         details = _details(command, outcome)
     except asyncio.CancelledError:
         data = partial.encode("utf-8", "replace")
+        ran_ms = round((time.monotonic() - begun) * 1000)
         details = CommandDetails(
-            command, show_output(data, b"", len(data)).text, None, 0, "cancelled", note="interrupted"
+            command, show_output(data, b"", len(data)).text, None, ran_ms, "cancelled", note="interrupted"
         )
     except (CommandNotStartedError, SpawnerError, ValueError) as error:
         problem = str(error)

@@ -11,7 +11,7 @@ with a text of its own. What is pinned stands in a compaction's message as that 
 undone. A dropped result takes its call along, and a dropped reply its results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from agent.transcript import (
     Assistant,
@@ -91,6 +91,11 @@ class Window:
         """Keys of the compactions whose messages stand in the window, if what follows has not replaced them."""
         return self._ranges if self.compaction is None else self._ranges | {self.compaction.key}
 
+    @property
+    def thinned(self) -> Collection[int]:
+        """Keys of the replies that stand without some of their calls, whose results were dropped."""
+        return self._dropped_calls.keys()
+
     def sealed(self) -> list[Message]:
         """A copy of the messages in which open calls have their placeholder, so that it can be sent as it is."""
         if not self._open:
@@ -134,6 +139,7 @@ class Window:
         self._waiting = []
         self.compaction = compaction = self._collect_edits(branch)
         # The current model decides which thinking can be sent, so settings are folded before anything else.
+        self.prefix = Prefix((), ())
         self.provider = self.model = self.family = self.mode = ""
         self.api, self.effort = "anthropic", None
         for entry in branch:

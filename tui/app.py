@@ -6,34 +6,36 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from agent.events import Event
+from agent.mentions import find_mentions
+from agent.user_command import user_command
 from tui import tuning
 from tui.branch import branch_of
 from tui.bridge import Launch, StrayKeys
-from tui.commands import complete, is_command, run_command
+from tui.commands import is_command, run_command
 from tui.current import CurrentSession, SessionOpened
 from tui.feed import EventsArrived
-from tui.history import PromptHistory
 from tui.overlays import Overlays
 from tui.presenter import Presenter
 from tui.questions import QuestionAsked
 from tui.signals import Waker
 from tui.terminal_input import TerminalDriver
-from tui.themes import palette_for, register_themes
+from tui.theming import ThemedApp
 from tui.welcome import welcome_text
 from tui.widgets.completion import CompletionList
-from tui.widgets.composer import Composer
 from tui.widgets.queue import QueueView
 from tui.widgets.status import StatusFacts, StatusLine, short_folder
 from tui.widgets.transcript import TranscriptPane
 from tui.widgets.working import WorkingLine
+from tui.writing import Writing
 
 KEYS_FIRST_S = 0.010
 """After a key, events wait this long, so that typing stays ahead of streaming."""
@@ -41,7 +43,7 @@ LONG_PAST = 400  # events of a resumed session that can be drawn at once
 END_S = 1.4  # for an orderly end on a signal
 
 
-class ClawApp(tuning.SureTimers, App[None]):
+class ClawApp(tuning.SureTimers, ThemedApp):
     """The screen of claw. Its return code is the exit code."""
 
     CSS_PATH = "claw.tcss"
@@ -61,18 +63,15 @@ class ClawApp(tuning.SureTimers, App[None]):
 
     def __init__(self, launch: Launch) -> None:
         tuning.before_first_frame()
-        super().__init__(driver_class=TerminalDriver)
-        register_themes(self)
-        self.theme = launch.theme
+        super().__init__(launch.theme, driver_class=TerminalDriver)
         self.launch = launch
         self.current = CurrentSession(launch, self.post_message)
         self.overlays = Overlays(self, launch, self.current)
-        self._history = PromptHistory(launch.history_file)
         self._pane = TranscriptPane(id="transcript")
         self._queue = QueueView(id="queue")
         self._working = WorkingLine(id="working")
-        self._popup = CompletionList(id="completion")
-        self._composer = Composer(complete, self.send, self._popup, self._history, id="composer")
+        self._writing = Writing(self, launch, self.current, self.send, self._working.hint)
+        self._composer = self._writing.composer
         self._status = StatusLine(id="status")
         widgets = (self._pane.view, self._status, self._working, self._queue)
         self._presenter = Presenter(*widgets, self._refresh_branch, self.overlays.summary_news)
@@ -85,12 +84,8 @@ class ClawApp(tuning.SureTimers, App[None]):
         self._ctrl_c_at = float("-inf")
         self._leaving: asyncio.Task[None] | None = None
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        color = palette_for(self.current_theme).dim.color
-        return {"claw-dim": color.triplet.hex if color is not None and color.triplet else "#808080"}
-
     def compose(self) -> ComposeResult:
-        yield from (self._pane, self._queue, self._working, self._composer, self._status, self._popup)
+        yield from (self._pane, self._queue, self._working, self._composer, self._status, self._writing.popup)
 
     # ------------------------------------------------------------------ start and end
 
@@ -109,17 +104,14 @@ class ClawApp(tuning.SureTimers, App[None]):
     def _after_first_frame(self) -> None:
         tuning.after_first_frame(self.launch.warm_up, self._opened)
         if self.launch.initial_prompt:
-            self.send(self.launch.initial_prompt)
+            self.send(self.launch.initial_prompt, find_mentions(self.launch.initial_prompt))
         if self.launch.missing_key is None:
             self.current.open(self.launch.target)
         else:
             self._opened.set()
             self.overlays.set_up(self.leave)
         self._refresh_branch()
-        self.run_worker(self._load_history(), exit_on_error=False)
-
-    async def _load_history(self) -> None:
-        self._history.prepend(await asyncio.to_thread(self._history.read))
+        self._writing.start()
 
     def leave(self, code: int = 0, within_s: float = 2.0) -> None:
         """End in order: stop the turn, close the session, give the terminal back."""
@@ -127,6 +119,7 @@ class ClawApp(tuning.SureTimers, App[None]):
             self._leaving = asyncio.get_running_loop().create_task(self._leave(code, within_s))
 
     async def _leave(self, code: int, within_s: float) -> None:
+        self._writing.save_now()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self.current.aclose(), within_s)
         self.exit(return_code=code)
@@ -139,13 +132,14 @@ class ClawApp(tuning.SureTimers, App[None]):
 
     # ------------------------------------------------------------------ down: what the user does
 
-    def send(self, text: str) -> None:
-        """A message or a command, as if it had been typed."""
-        if self._history.add(text):
-            threading.Thread(target=self._history.save, args=(text,), name="claw-history", daemon=True).start()
+    def send(self, text: str, mentions: Sequence[str] = (), after_turn: bool = False) -> None:
+        """A message with the files it names, or a command, as if it had been typed."""
+        self._writing.remember(text)
         if is_command(text):
             run_command(self, text)
-        elif self.current.send(text):
+        elif (command := user_command(text)) is not None:
+            self.current.run_shell(command)
+        elif self.current.send(text, mentions, after_turn=after_turn):
             self._pane.view.begin_user(text)
             self._pane.view.frame()  # in the same paint as the emptied composer
 
@@ -231,6 +225,8 @@ class ClawApp(tuning.SureTimers, App[None]):
         if session is not self.current.session:
             return
         self._shown_feed, self._folder = self.current.feed, session.cwd
+        if session.provider_name != "scripted":  # a model that was set up just now
+            self._writing.keep_in(self.launch.history_file)
         if past or message.target.kind != "start":
             self._presenter.reset()
             name = f"{session.provider_name}/{session.model}"

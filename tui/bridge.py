@@ -28,12 +28,14 @@ if TYPE_CHECKING:  # each is imported by the screen that shows it
     from agent.context.compaction_values import NotCompacted, Span
     from agent.context.losses import Loss
     from agent.costs import CostReport
+    from agent.events import RetryScheduled
     from agent.fitting import Confirm
     from agent.instructions.item import InstructionItem
     from agent.instructions.report import InstructionsReport
-    from agent.events import RetryScheduled
+    from agent.job import JobView
     from agent.recall import Hit
     from agent.side_question import SideAnswer
+    from agent.user_input import UserInput
     from tui.context_source import Editor
     from tui.session_seam import StoredSessions
 
@@ -83,12 +85,28 @@ class SessionControls(Protocol):
     @property
     def queued(self) -> tuple[str, ...]: ...
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prepare(self, text: str, mentions: Sequence[str]) -> "UserInput":
+        """A message with the files that it names; nothing is sent."""
+        ...
+
+    async def prompt(self, message: "str | UserInput") -> TurnEnded:
         """Append the message and run the turn; what happens meanwhile is emitted."""
         ...
 
-    def steer(self, text: str) -> None:
-        """While a turn runs: deliver the message after the current step."""
+    async def prompt_next(self) -> TurnEnded | None:
+        """Run a turn with the oldest message that waited for the end of one; None if there is none."""
+        ...
+
+    def steer(self, message: "str | UserInput", *, after_turn: bool = False) -> None:
+        """While a turn runs: deliver the message after the current step, or keep it for `prompt_next`."""
+        ...
+
+    def take_back(self) -> str | None:
+        """The newest message that waits, which is not delivered then."""
+        ...
+
+    async def run_shell(self, command: str, *, in_window: bool = True) -> None:
+        """Run a command in the user's name; cancelling it ends the command."""
         ...
 
     def interrupt(self) -> None: ...
@@ -132,6 +150,14 @@ class SessionControls(Protocol):
 
     def cache_breaks(self) -> "Sequence[CacheBreak]":
         """Where the provider's cache was lost since the session was opened, oldest first."""
+        ...
+
+    def jobs(self) -> "Sequence[JobView]":
+        """The commands in the background, the newest first."""
+        ...
+
+    async def kill_job(self, number: int) -> None:
+        """End one of them and all it started."""
         ...
 
     def instruction_items(self) -> "Sequence[InstructionItem]":
@@ -246,6 +272,18 @@ def _not_kept(target: str, allowed: bool) -> None:
     return None
 
 
+def _no_remark(theme: str) -> str:
+    return ""
+
+
+def _no_text() -> str:
+    return ""
+
+
+def _no_export(session_id: str, file: str) -> str:
+    raise RuntimeError("this session is kept nowhere")
+
+
 def _nothing() -> None:
     return None
 
@@ -278,6 +316,13 @@ class Launch(Struct, frozen=True):
     """Heavy imports; called in a thread after the first frame."""
     history_file: Path | None = None
     theme: str = "claw-dark"
+    """The name of a theme, or "auto"."""
+    keep_theme: Callable[[str], str] = _no_remark
+    """Keeps the choice of a theme for later starts; a remark, or nothing. Blocks."""
+    show_config: Callable[[], str] = _no_text
+    """The configuration in force, with where it comes from; foreign text. Blocks."""
+    export: Callable[[str, str], str] = _no_export
+    """(session id, file name or nothing) → where it was written. Blocks."""
     notices: tuple[Notice, ...] = ()
     """What the configuration has to say; shown above the first message."""
 

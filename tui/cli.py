@@ -68,9 +68,9 @@ def _run(argv: Sequence[str]) -> int:
         with starting(arguments, dict(os.environ), __version__) as startup:
             match arguments.command:
                 case "config" if arguments.action == "set":
-                    from tui.config_edit import set_key
+                    from tui.config_edit import set_config
 
-                    return set_key(startup)
+                    return set_config(startup)
                 case "login" | "logout":
                     from tui.login import login, logout
 

@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from textual.theme import BUILTIN_THEMES
 
-from tui import context_commands
+from tui import context_commands, init_command, more_commands
+from tui.arguments import EFFORTS
 from tui.bridge import MODES, Target
 from tui.current import CurrentSession
 from tui.overlays import Overlays
+from tui.themes import theme_names
 from tui.widgets.completion import Choice
 
 
@@ -66,6 +69,7 @@ def _resume(desk: Desk, argument: str) -> None:
 COMMANDS: tuple[Command, ...] = (
     Command("help", "Keys and commands", lambda d, _: d.overlays.help(), aliases=("?",)),
     Command("model", "Choose the model", _model, "[PROVIDER/MODEL]"),
+    Command("effort", "How much the model thinks", more_commands.effort, "[LEVEL]", arguments=EFFORTS),
     Command("setup", "Keys, servers and the model", lambda d, _: d.overlays.set_up()),
     Command("mode", "What may run without asking", _mode, "[plan|ask|edits|auto]", arguments=MODES),
     Command(
@@ -104,19 +108,41 @@ COMMANDS: tuple[Command, ...] = (
         aliases=("memory",),
         arguments=("reload",),
     ),
+    Command("init", "Write an AGENTS.md for this project", init_command.init, "[WISHES]"),
     Command("history", "Search what was said and done", context_commands.history, "WORDS"),
     Command("cost", "What it cost, and what caching saved", lambda d, _: d.overlays.cost()),
+    Command("jobs", "What runs in the background", lambda d, _: d.overlays.jobs()),
+    Command("btw", "Ask beside the work; kept nowhere", more_commands.side_question, "QUESTION"),
+    Command("diff", "What was changed, and git diff", more_commands.diff),
+    Command(
+        "copy",
+        "The last answer to the clipboard",
+        more_commands.copy,
+        "[N|code]",
+        arguments=more_commands.COPY_WORDS,
+        forms=(("N", "the answer so many from the end"), ("code [N]", "a code block of the last one")),
+    ),
+    Command("export", "Write the session to a file", more_commands.export, "[FILE]"),
     Command("new", "Begin a new session", lambda d, _: d.current.open(Target("new")), aliases=("clear",)),
     Command("resume", "Go back to an earlier session", _resume, "[ID]"),
+    Command("fork", "Go on in a copy of this session", more_commands.fork),
     Command("title", "Name this session", lambda d, title: d.current.set_title(title), "TEXT"),
+    Command("config", "The settings in force, and their source", lambda d, _: d.overlays.config()),
+    Command("theme", "Choose the colours", more_commands.theme, "[NAME]", arguments=theme_names(tuple(BUILTIN_THEMES))),
     Command("quit", "Leave claw", lambda d, _: d.leave(), aliases=("exit", "q")),
 )
 
 KEYS: tuple[tuple[str, str], ...] = (
     ("Enter", "send; while it works, steer it"),
     ("Shift+Enter, Ctrl+J, \\ Enter", "a new line"),
-    ("Up, Down", "earlier messages"),
-    ("Tab", "complete a command"),
+    ("Alt+Enter", "send when the turn has ended"),
+    ("Up, Down", "earlier messages, the waiting ones first"),
+    ("Ctrl+R", "search the earlier messages"),
+    ("@", "name a file or folder, which goes along"),
+    ("!command, !!command", "run it; !! keeps it from the model"),
+    ("Tab", "complete a command or a file"),
+    ("Ctrl+G", "write in your editor ($VISUAL)"),
+    ("Ctrl+V", "paste an image from the clipboard"),
     ("Esc", "interrupt, or close what is open"),
     ("Shift+Tab", "next mode: plan, ask, edits, auto"),
     ("Ctrl+O", "unfold or fold all cards"),

@@ -6,17 +6,22 @@ what happens comes back as events, and its own troubles as notices.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from textual.message import Message
 
-from agent.events import Event, Notice, QueueChanged, SettingChanged
+from agent.events import Event, Notice, QueueChanged, SettingChanged, TurnEnded
 from providers.types import Effort
 from tui.bridge import MODES, Launch, Mode, SessionControls, Target
 from tui.feed import EventFeed
+from tui.outgoing import Outgoing, joined
 from tui.questions import ask_include, make_approver, make_confirm
+
+if TYPE_CHECKING:
+    from agent.user_command import UserCommand
+    from agent.user_input import UserInput
 
 T = TypeVar("T")
 
@@ -44,8 +49,13 @@ class CurrentSession:
         self._session: SessionControls | None = None
         self._target = launch.target
         """What was last asked for; another try opens the same."""
-        self._waiting: list[str] = []
+        self._waiting: list[Outgoing] = []
         """Sent before a session was open, or while it could take no message."""
+        self._reading: asyncio.Task[None] | None = None
+        """The newest message whose files are being read."""
+        self._commands: list[UserCommand] = []
+        """The user's own that wait for a session, or for the end of the one that runs."""
+        self._shell: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._settling = False
         """Whether a person still decides what the session's instructions may include."""
@@ -74,7 +84,7 @@ class CurrentSession:
             self._opening = asyncio.create_task(self._open(target), name="open session")
 
     async def _open(self, target: Target) -> None:
-        if self._session is not None and target.session_id == self._session.id:
+        if self._session is not None and target.kind == "resume" and target.session_id == self._session.id:
             return self.notice("info", "That session is open already.")
         feed = EventFeed(self._post)
         try:
@@ -98,6 +108,7 @@ class CurrentSession:
             await self._settle_includes(session)
         finally:
             self._settling = False
+        self._next_command()
         if self._waiting:
             self._send_waiting()
         return None
@@ -146,42 +157,100 @@ class CurrentSession:
 
     # ------------------------------------------------------------------ messages
 
-    def send(self, text: str) -> bool:
-        """Send a message: as a turn, into the running turn, or later. True if a turn begins with it now."""
+    def send(self, text: str, mentions: Sequence[str] = (), *, after_turn: bool = False) -> bool:
+        """Send a message with the files it names: as a turn, into the running turn, or later. True if a turn begins with
+        it now."""
+        message = Outgoing(text, tuple(mentions), after_turn)
         session = self._session
         if session is None or self._settling:
-            self._wait_with(text)
+            self._wait_with(message)
             if self._launch.missing_key is None or self._opening is not None:
                 self.open(self._target)
             return False
+        if message.mentions or (self._reading is not None and not self._reading.done()):
+            self._reading = asyncio.create_task(self._read(self._reading, session, message), name="read mentions")
+            return False
+        return self._deliver(session, message, text)
+
+    async def _read(self, before: "asyncio.Task[None] | None", session: SessionControls, message: Outgoing) -> None:
+        """Take in what a message names, then send it, behind those that were sent before it."""
+        given: str | UserInput = message.text
+        try:
+            if message.mentions:
+                given = await session.prepare(message.text, message.mentions)
+        except Exception as error:
+            self.notice("warning", f"The message goes without its files: {said(error)}")
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        if session is self._session:
+            self._deliver(session, message, given)
+        else:
+            self.send(message.text, message.mentions, after_turn=message.after_turn)
+
+    def _deliver(self, session: SessionControls, message: Outgoing, given: "str | UserInput") -> bool:
         if session.running and self._work_kind != "attended":
-            self._attempt(lambda: session.steer(text))
+            self._attempt(lambda: session.steer(given, after_turn=message.after_turn))
             return False
         if self.busy:
-            self._wait_with(text)
+            self._wait_with(message)
             return False
-        self._start("turn", lambda: self._run_turn(session, text))
+        self._start("turn", lambda: self._run_turn(session, given))
         return True
 
-    def _wait_with(self, text: str) -> None:
-        self._waiting.append(text)
-        self._feed.emit(QueueChanged(tuple(self._waiting)))
+    def _wait_with(self, message: Outgoing) -> None:
+        self._waiting.append(message)
+        self._show_waiting()
+
+    def _show_waiting(self) -> None:
+        self._feed.emit(QueueChanged(tuple(message.text for message in self._waiting)))
 
     def _send_waiting(self) -> None:
-        text = "\n\n".join(self._waiting)
+        message = joined(self._waiting)
         self._waiting.clear()
         self._feed.emit(QueueChanged(()))
-        if text:
-            self.send(text)
+        if message.text:
+            self.send(message.text, message.mentions)
 
-    async def _run_turn(self, session: SessionControls, text: str) -> None:
+    def take_back(self) -> str | None:
+        """The newest message that waits for delivery, which then waits no longer; None if none does."""
+        if self._waiting:
+            message = self._waiting.pop()
+            self._show_waiting()
+            return message.text
+        return self._session.take_back() if self._session is not None else None
+
+    async def _run_turn(self, session: SessionControls, given: "str | UserInput") -> None:
+        """A turn, and one more for each message that waits for the end of one, as long as nothing goes wrong."""
         try:
-            await session.prompt(text)
+            ended: TurnEnded | None = await session.prompt(given)
+            while ended is not None and ended.reason == "done":
+                ended = await session.prompt_next()
         except Exception as error:
             self.notice("error", f"The turn failed: {said(error)}", "Nothing that was recorded is lost.")
 
+    def run_shell(self, command: "UserCommand") -> None:
+        """Run a command in the user's name, also while a turn runs; several one after the other."""
+        self._commands.append(command)
+        self._next_command()
+
+    def _next_command(self) -> None:
+        session = self._session
+        if session is None or not self._commands or (self._shell is not None and not self._shell.done()):
+            return
+        command = self._commands.pop(0)
+
+        async def run() -> None:
+            await session.run_shell(command.command, in_window=command.in_window)
+
+        # Between turns what is sent meanwhile waits, since it may speak of the output.
+        self._shell = asyncio.create_task(run(), name="shell") if session.running else self.attend(run)
+        self._shell.add_done_callback(lambda _: self._next_command())
+
     def interrupt(self) -> bool:
-        """Stop what runs. False if nothing does."""
+        """Stop what runs, a command of the user's own first. False if nothing does."""
+        if self._shell is not None and not self._shell.done():
+            self._shell.cancel()
+            return True
         if self._session is not None and self._session.running:
             self._session.interrupt()
             return True
@@ -211,6 +280,10 @@ class CurrentSession:
         """Use PROVIDER/MODEL from the next request on."""
         if session := self.needed():
             self._attempt(lambda: session.set_model(name))
+
+    def set_effort(self, effort: Effort) -> None:
+        if session := self.needed():
+            self._attempt(lambda: session.set_effort(effort))
 
     def use_set_up(self, name: str) -> None:
         """Use the model that was just set up: in the open session, or in the one that is opened for it."""

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -28,11 +28,14 @@ _BOUNDARY = "/._- "
 
 
 class FileIndex:
-    """Ask `find` for paths relative to `folder`. `refresh` belongs to the event loop."""
+    """Ask `find` for paths. `refresh` belongs to the event loop."""
 
-    def __init__(self, folder: Path, is_closed: Callable[[Path], bool] | None = None) -> None:
+    def __init__(self, folder: Path, cwd: Path | None = None) -> None:
+        """Paths are relative to `cwd`, which lies in `folder`; None: to `folder` itself."""
         self._folder = folder
-        self._is_closed = is_closed
+        below = cwd.relative_to(folder) if cwd is not None and cwd.is_relative_to(folder) else Path()
+        self._below = "" if below == Path() else f"{below}/"
+        self._up = "../" * len(below.parts)
         self._names = _Names(())
         self._made_at = float("-inf")
         self._making = False
@@ -49,14 +52,18 @@ class FileIndex:
         self._making = True
         try:
             pieces = await self._listed()
-            self._names = await asyncio.to_thread(_names_of, pieces, self._folder, self._is_closed)
+            self._names = await asyncio.to_thread(_names_of, pieces)
         finally:
             self._making = False
             self._made_at = time.monotonic()
 
     def find(self, query: str, limit: int = 10) -> list[str]:
         """The paths that fit best, folders with a slash at their end. An empty query gives what lies at the top."""
-        return self._names.find(query, limit)
+        found = self._names.find(query.removeprefix(self._up), limit)
+        return [self._shown(path) for path in found] if self._below else found
+
+    def _shown(self, path: str) -> str:
+        return path.removeprefix(self._below) or "./" if path.startswith(self._below) else self._up + path
 
     async def _listed(self) -> list[bytes]:
         pieces: list[bytes] = []
@@ -81,11 +88,9 @@ class FileIndex:
         return pieces
 
 
-def _names_of(pieces: Sequence[bytes], folder: Path, is_closed: Callable[[Path], bool] | None) -> "_Names":
+def _names_of(pieces: Sequence[bytes]) -> "_Names":
     data = b"".join(pieces)
     files = [os.fsdecode(raw.removeprefix(b"./")) for raw in data[: data.rfind(b"\0") + 1].split(b"\0")[:-1]]
-    if is_closed is not None:
-        files = [path for path in files if not is_closed(folder / path)]
     folders: set[str] = set()
     for path in files:
         while (cut := path.rfind("/", 0, -1)) >= 0 and (path := path[: cut + 1]) not in folders:

@@ -29,6 +29,10 @@ class PromptHistory:
         """Index of the entry shown; the length of the list while it is the draft."""
         self._draft = ""
 
+    def keep_in(self, path: Path | None) -> None:
+        """From now on what is sent is kept there."""
+        self._path = path
+
     def read(self) -> list[str]:
         """What the file holds; hand it to `prepend`."""
         return _read(self._path) if self._path is not None else []

@@ -22,7 +22,9 @@ from agent.instructions.nested import folders_of
 from agent.instructions.project_files import Survey, survey
 from agent.instructions.report import Finding, InstructionsReport, as_conditional, has_errors
 from agent.instructions.surfaced import Standing, head
+from agent.permissions.configured import configured_rules
 from agent.permissions.consents import Consents
+from agent.permissions.path_pattern import PathScope
 from agent.store import sessions
 from agent.store.schema import SchemaError
 from agent.transcript import Transcript
@@ -38,12 +40,7 @@ _SINCE = "since the newest session began"
 
 def show_instructions(startup: Startup) -> int:
     """The exit code: of `lint` 1 if there are errors; else 0."""
-    place = Place(
-        startup.paths,
-        startup.project,
-        startup.cwd,
-        trusted=is_trusted(startup.project, startup.paths, this_run=startup.arguments.trust),
-    )
+    place = _place(startup)
     seen = survey(startup.project)
     there = _look(startup, place, seen)
     as_json = startup.arguments.as_json
@@ -71,6 +68,23 @@ def show_instructions(startup: Startup) -> int:
     for warning in warnings(items):
         print(f"warning: {clean(warning)}")
     return 0
+
+
+def _place(startup: Startup) -> Place:
+    """Where a session would run that was started here with the same words."""
+    permissions = startup.loaded.config.permissions
+    folders = (*startup.arguments.add_dirs, *permissions.allowed_directories)
+    added = (Path(folder).expanduser().resolve() for folder in folders)
+    layer, _ = configured_rules(permissions, PathScope(startup.project, startup.paths.home))
+    closing = [rule for rule in (*layer.deny, *layer.ask) if rule.pattern is not None and rule.closes_reading]
+    return Place(
+        startup.paths,
+        startup.project,
+        startup.cwd,
+        tuple(folder for folder in added if is_trusted(folder, startup.paths)),
+        is_trusted(startup.project, startup.paths, this_run=startup.arguments.trust),
+        (lambda real: any(rule.covers(real) for rule in closing)) if closing else None,
+    )
 
 
 class _There(Struct, frozen=True):

@@ -52,10 +52,10 @@ def window_text(tokens: int) -> str:
 
 
 def price_text(price: tuple[float, float] | None) -> str:
-    """For instance "$3 in $15 out"; "free" for nothing at all."""
+    """USD for a million tokens in and out, for instance "$3/$15"; "free" for nothing at all."""
     if price is None:
         return ""
-    return "free" if price == (0.0, 0.0) else f"${price[0]:.3g} in ${price[1]:.3g} out"
+    return "free" if price == (0.0, 0.0) else "/".join(f"${round(usd, 3 if usd < 0.1 else 2):g}" for usd in price)
 
 
 def abilities_text(model: ModelChoice) -> str:

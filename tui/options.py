@@ -1,7 +1,7 @@
 """The parser of the command line: options and their help, and how they become `Arguments`."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from claw import __version__
 from tui.arguments import EFFORTS, MODES, SUBCOMMANDS, Arguments, UsageError, split_rules
@@ -31,9 +31,9 @@ def parse_options(argv: Sequence[str]) -> Arguments:
     """See `arguments.parse`."""
     if argv and argv[0] in SUBCOMMANDS:
         return parse_subcommand(argv[0], argv[1:])
-    rest, prompt = _take_prompt(argv)
     parser = run_parser()
-    return _collect(parser, _with_values(parser, rest), prompt)
+    rest, prompt = _take_apart(parser, argv)
+    return _collect(parser, rest, prompt)
 
 
 def run_parser() -> Parser:
@@ -133,46 +133,44 @@ def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt:
     )
 
 
-def _take_prompt(argv: Sequence[str]) -> tuple[list[str], str | None]:
-    """The arguments without -p and its value, and the value, whatever it looks like; `-` is an empty one."""
-    rest: list[str] = []
-    prompt: str | None = None
-    remaining = iter(argv)
-    for argument in remaining:
-        name, equals, value = argument.partition("=")
-        if argument == "--":
-            return [*rest, "--", *remaining], prompt
-        if argument in _PROMPT_OPTIONS:
-            given = next(remaining, None)
-            if given is None:
-                raise UsageError(
-                    f"{argument} needs a prompt; write `-p -` for one that comes from standard input alone."
-                )
-            prompt = given
-        elif equals and name in _PROMPT_OPTIONS[1:]:
-            prompt = value
-        else:
-            rest.append(argument)
-    return rest, "" if prompt == "-" else prompt
+def _take_apart(parser: argparse.ArgumentParser, argv: Sequence[str]) -> tuple[list[str], str | None]:
+    """The arguments without -p, each option and its value in one word, and the prompt of -p; `-` is an empty one.
 
-
-def _with_values(parser: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
-    """The arguments with each option and its value in one word, so that a value that begins with a dash stays one."""
+    So values and the prompt stay what they are, whatever they look like.
+    """
     long_names = {
         name: action.option_strings[-1]
         for action in parser._actions  # argparse has no public list of what was added
         if action.nargs is None
         for name in action.option_strings
     }
-    joined: list[str] = []
+    rest: list[str] = []
+    prompt: str | None = None
     remaining = iter(argv)
     for argument in remaining:
         if argument == "--":
-            return [*joined, argument, *remaining]
-        if argument in long_names and (value := next(remaining, None)) is not None:
-            argument = f"{long_names[argument]}={value}"
-        joined.append(argument)
-    return joined
+            return [*rest, argument, *remaining], "" if prompt == "-" else prompt
+        name, equals, value = argument.partition("=")
+        if name not in long_names or (equals and not name.startswith("--")):
+            rest.append(argument)
+            continue
+        if not equals:
+            value = _value_of(name, remaining)
+        if name in _PROMPT_OPTIONS:
+            prompt = value
+        elif value == "--":  # which argparse takes for the end of options even there
+            raise UsageError(f"{name} needs a value.")
+        else:
+            rest.append(f"{long_names[name]}={value}")
+    return rest, "" if prompt == "-" else prompt
+
+
+def _value_of(name: str, remaining: Iterator[str]) -> str:
+    for value in remaining:
+        return value
+    if name in _PROMPT_OPTIONS:
+        raise UsageError(f"{name} needs a prompt; write `-p -` for one that comes from standard input alone.")
+    raise UsageError(f"{name} needs a value.")
 
 
 def _positive_int(text: str) -> int:

@@ -5,12 +5,12 @@ are first needed, which keeps them out of the first frame.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from textual.app import App
-
 from agent.permissions.approval import ApprovalRequest
-from tui.bridge import IncludeQuestion, Launch, NoKey, SessionControls, Target
+from tui.bridge import IncludeQuestion, Launch, SessionControls, Target
 from tui.current import CurrentSession, said
+from tui.more_overlays import MoreOverlays
 from tui.questions import QuestionAsked
+from tui.theming import ThemedApp
 
 if TYPE_CHECKING:
     from agent.context.compaction_values import Span
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from tui.screens.question import Question
 
 
-class Overlays:
+class Overlays(MoreOverlays):
     """Opens screens on the application it is made for."""
 
-    def __init__(self, app: App[Any], launch: Launch, current: CurrentSession) -> None:
-        self._app = app
-        self._launch = launch
-        self._current = current
+    def __init__(self, app: ThemedApp, launch: Launch, current: CurrentSession) -> None:
+        super().__init__(app, launch, current)
         self._preview: CompactPreviewScreen | None = None
 
     def help(self) -> None:
@@ -65,21 +63,6 @@ class Overlays:
             session.set_title if session is not None else None,
         )
         self._app.push_screen(screen, picked)
-
-    def set_up(self, leave: Callable[[], None] | None = None) -> None:
-        """The set-up; `leave` is what Quit does where it is the first screen, which cannot be closed otherwise."""
-        from tui.screens.setup import SetupScreen
-
-        def chosen(choice: str | None) -> None:
-            if choice == "demo":
-                self._current.open(Target("demo"))
-            elif choice == "quit" and leave is not None:
-                leave()
-            elif choice:
-                self._current.use_set_up(choice)
-
-        missing = self._launch.missing_key or NoKey(*self._launch.own_files)
-        self._app.push_screen(SetupScreen(self._launch.make_set_up(), missing, is_first=leave is not None), chosen)
 
     # ------------------------------------------------------------------ the window
 
@@ -144,6 +127,12 @@ class Overlays:
 
         if (session := self._current.needed()) is not None:
             self._app.push_screen(CostScreen(session.costs(), session.cache_breaks()))
+
+    def jobs(self) -> None:
+        from tui.screens.jobs import JobsScreen
+
+        if (session := self._current.needed()) is not None:
+            self._app.push_screen(JobsScreen(session.jobs, session.kill_job))
 
     def instructions(self, reload: Callable[[], None]) -> None:
         """`reload` is what `r` does."""

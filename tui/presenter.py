@@ -90,8 +90,8 @@ class Presenter:
                 self._show_tool(event)
             case events.GaugeChanged():
                 self._show_gauge(event)
-            case events.QueueChanged(texts=texts):
-                self._queue.texts = texts
+            case events.QueueChanged(texts=texts, after_turn=after_turn):
+                self._queue.after_turn, self._queue.texts = after_turn, texts
             case events.Notice(level=level, text=text, remedy=remedy):
                 self._transcript.add_notice(level, f"{text}\n{remedy}" if remedy else text)
             case events.SettingChanged():
@@ -146,12 +146,19 @@ class Presenter:
         self._streamed = False
 
     def _show_tool(self, event: events.ToolStarted | events.ToolFinished) -> None:
+        alone = event.tool == "!" and not self._in_turn  # a command of the user's own
         if isinstance(event, events.ToolStarted):
             self._running_tools[event.call_id] = event.tool
             self._transcript.start_tool(event.call_id, event.tool, event.title)
+            if alone:
+                self._working.begin("running your command")
         else:
             self._running_tools.pop(event.call_id, None)
             self._transcript.finish_tool(event.call_id, event.is_error, event.details, event.text)
+            if alone:
+                self._working.end()
+        if alone:
+            return
         if self._running_tools:
             self._working.say(f"running {', '.join(self._running_tools.values())}")
         else:

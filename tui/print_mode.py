@@ -23,7 +23,7 @@ from tui.stream_json import EventStream, Result, TokenUsage
 OutputFormat = Literal["text", "json", "stream-json"]
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_LIMIT, EXIT_CONTEXT = 0, 1, 2, 3, 4, 5
-_PATIENCE_S = 1.0
+_PATIENCE_S = 0.5
 """How long a reader that does not read may hold up an end by a signal."""
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.store import sessions
+from agent.store.index import SessionIndex
 from tui.startup import SetupError, Startup
 
 
@@ -13,8 +14,9 @@ def resumed_file(startup: Startup) -> Path | None:
         SetupError: there is none.
     """
     arguments, folder = startup.arguments, startup.paths.sessions
+    index = SessionIndex(folder, startup.paths.index_file)
     if arguments.continue_last:
-        newest = sessions.newest(folder, startup.project)
+        newest = sessions.newest(folder, startup.project, index)
         if newest is None:
             raise SetupError(
                 f"There is no session of {startup.project} to go on with.\n`claw sessions list --all` shows all."

@@ -67,7 +67,9 @@ def clean(text: str) -> str:
         return _replaced(text.replace("\r\n", "\n"), set(_CONTROL.findall(text)))
     if not _suspect().search(text):
         return text
-    text = _SURROGATES.sub(_join_pair, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if _SURROGATES.search(text):  # each pair becomes the character that it is
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     # First what its neighbours decide on, while they stand as they came.
     text = _BOUND.sub(lambda m: m[0] if _kept().match(m.string, m.start()) else _visible(m[0]), text)
     return _replaced(text, set(_suspect().findall(text)) - _BOUND_SET)
@@ -109,10 +111,6 @@ class Sanitizer:
             start = match.start()
             text, self._held = text[:start], text[start:]
         return clean(text)
-
-
-def _join_pair(match: re.Match[str]) -> str:
-    return match[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def _visible(character: str) -> str:

@@ -19,6 +19,8 @@ from tui.bridge import IncludeQuestion, Launch, NoKey, SessionControls, SessionS
 from tui.listed_models import Listing
 from tui.run import run_app
 from tui.startup import NoKeyError, SetupError, Startup, starting
+from tui.theme_choice import kept_theme
+from tui.themes import AUTO
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -63,9 +65,11 @@ def run_screen(startup: Startup) -> int:
                 open_includes=screen.open_includes,
                 decide_include=screen.decide_include,
                 warm_up=screen.warm_up,
-                # Without a key only the demo can be played, and that leaves nothing behind.
-                history_file=startup.paths.history_file if missing is None else None,
-                theme=startup.loaded.config.tui.theme or "claw-dark",
+                history_file=startup.paths.history_file,
+                theme=startup.loaded.config.tui.theme or kept_theme(startup.paths.state_file) or AUTO,
+                keep_theme=screen.keep_theme,
+                show_config=screen.show_config,
+                export=screen.export,
                 notices=startup.notices,
             )
         )
@@ -122,13 +126,13 @@ class Screens:
             raise
         session.announce()
         if not demo and path is None and self._startup.named_model is None:
-            self._spawn(self._correct_default(opener, session))
+            self._spawn(self._correct_default(opener, session), "correct the default model")
         if not demo:
-            self._spawn(self._delete_old(session))
+            self._spawn(self._delete_old(session), "delete old sessions")
         return session
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -165,6 +169,32 @@ class Screens:
         opener = await asyncio.to_thread(self._opener, False)
         await asyncio.to_thread(opener.models.load_prices)
         return await opener.models.choices(_LISTING_PATIENCE_S)
+
+    def keep_theme(self, name: str) -> str:
+        """Blocks."""
+        from tui.theme_choice import keep_theme
+
+        keep_theme(self._startup.paths.state_file, name)
+        if self._startup.loaded.config.tui.theme in (None, name):
+            return ""
+        return (
+            "It holds until claw ends: tui.theme is set in the configuration, and that goes first. /config says where."
+        )
+
+    def show_config(self) -> str:
+        """Blocks."""
+        from agent.config.show import show_config
+
+        startup = self._startup
+        profile = startup.arguments.profile
+        shown = show_config(startup.loaded, startup.env, startup.paths)
+        return f"# profile {profile}\n\n{shown}" if profile else shown
+
+    def export(self, session_id: str, file: str) -> str:
+        """Blocks."""
+        from tui.session_export import export_session
+
+        return export_session(self._startup, session_id, file)
 
     def make_set_up(self) -> "SettingUp":
         from tui.setting_up import SettingUp

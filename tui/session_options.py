@@ -46,7 +46,7 @@ def session_values(given: dict[str, Any]) -> dict[str, Any]:
     action = given["action"]
     least, most, options = _ACTIONS[action]
     words = tuple(given.pop("words"))
-    if len(words) < least:
+    if len(words) < least or not all(word.strip() for word in words):
         what = "words to look for" if action == "search" else "a session id; `claw sessions list --all` shows them"
         raise UsageError(f"`claw sessions {action}` needs {what}.")
     if most is not None and len(words) > most:

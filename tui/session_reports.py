@@ -1,35 +1,32 @@
-"""`claw sessions …`: list, show, search, export, delete, and what they take up. Writes plain text or JSON; only `rm` and
-`export` change anything, and only what they were told to.
+"""`claw sessions …`: list, show, search, what they take up, and the way to what changes something (`session_changes`).
+Writes plain text or JSON.
 
 Foreign text is cleaned before it is printed; in JSON the controls that a terminal might act on are escaped.
 """
 
 import contextlib
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from agent.config.paths import path_text
-from agent.config.private_file import replace_private
 from agent.replay import user_text
-from agent.store import sessions
-from agent.store.index import SessionIndex, SessionInfo
+from agent.store.index import SessionIndex
 from agent.store.index_search import Found
-from agent.store.lock import SessionBusyError, is_locked
 from agent.store.removal import Removal
+from agent.store.session_info import SessionInfo
 from agent.transcript import Assistant, Compaction, Entry, Result, Transcript, User
 from providers.types import TextBlock, ToolCall
 from tui.money import money
 from tui.reports import ago, load_session
 from tui.sanitize import clean, one_line
-from tui.startup import SetupError, Startup
+from tui.startup import Startup
 
 _LISTED_LARGEST = 5
-_TITLE_CELLS = 60
+TITLE_CELLS = 60
+"""Of a title in a list where other things stand beside it."""
 _EXCERPT_CELLS = 400
 _ACTED_ON = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -98,7 +95,7 @@ def _entry_text(entry: Entry) -> str:
 
 def _search(startup: Startup) -> int:
     words = " ".join(startup.arguments.words)
-    with contextlib.closing(_index(startup)) as index:
+    with contextlib.closing(open_index(startup)) as index:
         infos, problems = index.complete()
         found = index.search(words)
     _tell(problems)
@@ -112,14 +109,14 @@ def _search(startup: Startup) -> int:
         print(_json(hits))
         return 0
     if not found:
-        print(f"No session holds {one_line(words, _TITLE_CELLS)}.")
+        print(f"No session holds {one_line(words, TITLE_CELLS)}.")
     by_session: dict[str, list[Found]] = {}
     for hit in found:
         by_session.setdefault(hit.session, []).append(hit)
     for number, (id_, hits_of_it) in enumerate(by_session.items()):
         if (info := by_id.get(id_)) is None:
             continue
-        title = one_line(info.title, _TITLE_CELLS) or "(no title)"
+        title = one_line(info.title, TITLE_CELLS) or "(no title)"
         print(f"{chr(10) if number else ''}{id_}  {ago(info.updated_ms)}  {clean(info.project)}  {title}")
         for hit in hits_of_it:
             print(f"  [{hit.key}] {hit.kind}: {one_line(hit.excerpt, _EXCERPT_CELLS)}")
@@ -129,7 +126,7 @@ def _search(startup: Startup) -> int:
 def _du(startup: Startup) -> int:
     infos, problems = _all_sessions(startup)
     _tell(problems)
-    removal = Removal(startup.paths.sessions, startup.paths.spills, _index(startup))
+    removal = Removal(startup.paths.sessions, startup.paths.spills, open_index(startup))
     sizes = {info.id: removal.size_bytes(startup.paths.sessions / f"{info.id}.db") for info in infos}
     projects: dict[str, list[SessionInfo]] = {}
     for info in infos:
@@ -150,132 +147,39 @@ def _du(startup: Startup) -> int:
         print(_json(shown))
         return 0
     for size, count, project in totals:
-        print(f"{_bytes(size):>10}  {count:>5} sessions  {clean(project)}")
+        print(f"{size_text(size):>10}  {count:>5} sessions  {clean(project)}")
     print(
-        f"{_bytes(sum(sizes.values())):>10}  {len(infos):>5} sessions  together; their index has {_bytes(index_bytes)}"
+        f"{size_text(sum(sizes.values())):>10}  {len(infos):>5} sessions  together; their index has {size_text(index_bytes)}"
     )
     if infos:
         print("\nWhat `claw sessions rm` would free most with:")
     for info in largest[:_LISTED_LARGEST]:
-        print(f"{_bytes(sizes[info.id]):>10}  {info.id}  {one_line(info.title, _TITLE_CELLS)}")
+        print(f"{size_text(sizes[info.id]):>10}  {info.id}  {one_line(info.title, TITLE_CELLS)}")
     return 0
-
-
-# --------------------------------------------------------------------------- export
 
 
 def _export(startup: Startup) -> int:
-    from agent.export import export
-    from agent.redaction import Redactor, secret_values
+    from tui.session_changes import export_session
 
-    arguments = startup.arguments
-    target = _target(arguments.output, force=arguments.force)
-    loaded = load_session(startup, arguments.session)
-    keys = [config.key.reveal() for config in startup.providers.values() if config.key is not None]
-    redactor = Redactor([*keys, *secret_values(startup.env)])
-    shown = clean if arguments.export_format == "markdown" else _escaped
-    pieces = (shown(piece) for piece in export(loaded, arguments.export_format, redactor))
-    if target is None:
-        sys.stdout.writelines(pieces)
-        return 0
-    try:
-        _write(target, pieces, force=arguments.force)
-    except OSError as error:
-        raise SetupError(f"{target} cannot be written: {error.strerror or error}.\nChoose another --output.") from None
-    secrets = "1 secret was" if redactor.count == 1 else f"{redactor.count} secrets were"
-    print(f"{clean(str(target))}: {_bytes(target.stat().st_size)}; {secrets} taken out.")
-    return 0
+    return export_session(startup)
 
 
-def _target(output: str | None, *, force: bool) -> Path | None:
-    """Where the document goes; None is standard output.
+def _remove(startup: Startup) -> int:
+    from tui.session_changes import remove_sessions
 
-    Raises:
-        SetupError: something is there that must not be overwritten.
-    """
-    if output is None or output == "-":
-        return None
-    path = Path(output).expanduser()
-    if path.is_symlink() or path.exists():
-        if not path.is_file():
-            raise SetupError(f"{clean(output)} is no regular file.\nName a file, or leave --output out to print it.")
-        if not force:
-            raise SetupError(f"{clean(output)} exists already.\nAdd --force to overwrite it.")
-    return path.resolve()
-
-
-def _write(target: Path, pieces: Iterable[str], *, force: bool) -> None:
-    """Private to its owner, and there as a whole or not at all."""
-    data = "".join(pieces).encode()
-    if force:
-        return replace_private(target, data)
-    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
-    return None
-
-
-# --------------------------------------------------------------------------- deleting
-
-
-def _rm(startup: Startup) -> int:
-    try:
-        paths = list(dict.fromkeys(sessions.find(startup.paths.sessions, word) for word in startup.arguments.words))
-    except sessions.SessionNotFoundError as error:
-        raise SetupError(str(error)) from None
-    for path in paths:
-        if is_locked(path.with_suffix(".lock")):
-            raise SetupError(
-                f"Session {path.stem} is open in another claw; nothing was deleted.\nClose it there first."
-            )
-    with contextlib.closing(_index(startup)) as index:
-        removal = Removal(startup.paths.sessions, startup.paths.spills, index)
-        if not startup.arguments.yes and not _agreed(paths, removal, index):
-            print("Nothing was deleted.")
-            return 0
-        try:
-            removed = removal.remove(paths)
-        except (SessionBusyError, OSError) as error:
-            raise SetupError(
-                f"Not all could be deleted: {error}\n`claw sessions list --all` shows what is left."
-            ) from None
-    what = "1 session" if removed.sessions == 1 else f"{removed.sessions:,} sessions"
-    print(f"Deleted {what}; {_bytes(removed.freed_bytes)} are free.")
-    return 0
-
-
-def _agreed(paths: Sequence[Path], removal: Removal, index: SessionIndex) -> bool:
-    """
-    Raises:
-        SetupError: there is nobody to ask.
-    """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SetupError("Deleting sessions has to be confirmed.\nAdd --yes where nobody can be asked.")
-    titles = {info.id: info.title for info in index.complete()[0]}
-    for path in paths:
-        title = one_line(titles.get(path.stem, ""), _TITLE_CELLS)
-        print(f"{_bytes(removal.size_bytes(path)):>10}  {path.stem}  {title}")
-    question = "Delete this session for good?" if len(paths) == 1 else f"Delete these {len(paths):,} sessions for good?"
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()
-        return False
+    return remove_sessions(startup)
 
 
 # --------------------------------------------------------------------------- shared
 
 
-def _index(startup: Startup) -> SessionIndex:
+def open_index(startup: Startup) -> SessionIndex:
+    """Close it afterwards."""
     return SessionIndex(startup.paths.sessions, startup.paths.index_file)
 
 
 def _all_sessions(startup: Startup) -> tuple[list[SessionInfo], list[str]]:
-    with contextlib.closing(_index(startup)) as index:
+    with contextlib.closing(open_index(startup)) as index:
         return index.complete()
 
 
@@ -285,15 +189,15 @@ def _tell(problems: Sequence[str]) -> None:
 
 
 def _json(value: object) -> str:
-    return _escaped(msgspec.json.encode(value).decode())
+    return escaped(msgspec.json.encode(value).decode())
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """JSON text; what a terminal might act on can only stand inside its strings."""
     return _ACTED_ON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _bytes(size: int) -> str:
+def size_text(size: int) -> str:
     """A size in a few characters, in units of 1,000."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if size >= factor:
@@ -306,6 +210,6 @@ _ACTIONS: dict[str, Callable[[Startup], int]] = {
     "show": _show,
     "search": _search,
     "export": _export,
-    "rm": _rm,
+    "rm": _remove,
     "du": _du,
 }

@@ -7,11 +7,12 @@ from pathlib import Path
 from agent.config.paths import path_text
 from agent.events import Notice
 from agent.store import sessions
-from agent.store.index import Listing, SessionIndex, SessionInfo
+from agent.store.index import Listing, SessionIndex
 from agent.store.lock import SessionBusyError, is_locked
 from agent.store.preview import last_messages
 from agent.store.removal import Removal
 from agent.store.schema import SchemaError
+from agent.store.session_info import SessionInfo
 from agent.store.titles import rename
 from tui.bridge import SessionSummary
 from tui.reports import ago

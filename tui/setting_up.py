@@ -6,12 +6,16 @@ it, so that the next start cannot differ. Decision: the chosen model counts for 
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from agent.config.addresses import normalised
 from agent.config.auth import save_key
+from agent.config.editing import EditError, set_key
+from agent.config.files import ConfigFile, read_config
+from agent.config.key_paths import format_key
 from agent.config.layers import load_config
 from agent.config.providers import key_sources, provider_configs
 from agent.config.trust import is_trusted
@@ -39,9 +43,11 @@ class SettingUp:
         startup: Startup,
         adopt: Callable[[Startup], None],
         places: Sequence[Candidate] | None = None,
+        look_s: float = LOOK_S,
     ) -> None:
-        """`places`: what `look` asks; None: the known servers of this machine."""
+        """`places`: what `look` asks, each for `look_s` seconds; None: the known servers of this machine."""
         self._startup = startup
+        self._look_s = look_s
         self._adopt = adopt
         self._places = [_known(name, preset) for name, preset in PRESETS.items() if preset.is_local]
         if places is not None:
@@ -110,7 +116,7 @@ class SettingUp:
 
     async def _look_at(self, place: Candidate) -> FoundServer | None:
         try:
-            models = await self._listed(place, LOOK_S)
+            models = await self._listed(place, self._look_s)
         except (AuthenticationError, PermissionDeniedError):
             return FoundServer(place, wants_key=True)
         except ProviderError as error:
@@ -148,19 +154,20 @@ class SettingUp:
     # ------------------------------------------------------------------ keeping
 
     def _keep(self, candidate: Candidate, name: str) -> Startup:
-        from agent.config.edit import write_values
-
-        startup = self._startup
-        values: dict[tuple[str, ...], str] = {("model",): name}
+        startup, paths = self._startup, self._startup.paths
+        file = ConfigFile("user", paths.config_file)
+        if (problem := read_config(file).problem) is not None:  # known before the key is kept
+            raise EditError(
+                f"{problem}.\nIt is left as it is: correct it first; `claw config check` shows what is wrong."
+            )
+        values = {"model": name}
         if candidate.is_written and candidate.base_url is not None:
-            table = ("providers", candidate.name)
-            values |= {(*table, "api"): candidate.api, (*table, "base_url"): candidate.base_url}
-        write_values(
-            startup.paths.config_file, values, write=False
-        )  # what cannot be written is known before the key is kept
+            table = format_key(("providers", candidate.name))
+            values = {f"{table}.api": candidate.api, f"{table}.base_url": candidate.base_url, **values}
         if candidate.key is not None and candidate.key != _key_in_force(startup, candidate.name):
-            save_key(startup.paths.auth_file, candidate.name, candidate.key)
-        write_values(startup.paths.config_file, values)
+            save_key(paths.auth_file, candidate.name, candidate.key)
+        for key, value in values.items():
+            set_key(file, key, json.dumps(value, ensure_ascii=False), paths.state / "config")
         return renewed(startup, name)
 
 

@@ -80,6 +80,24 @@ def orderly_end(on_end: OnEnd, limit_s: float = HARD_LIMIT_S) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ignoring_interrupts() -> Iterator[None]:
+    """While another program has the terminal, its Ctrl+C and Ctrl+\\ are that program's alone. Main thread only."""
+    numbers = (signal.SIGINT, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(number, _pass)  # a handler, not SIG_IGN, which the program would inherit
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _pass(number: int, frame: FrameType | None) -> None:
+    pass
+
+
 class Waker:
     """Lets a signal that another thread received wake the event loop, so that its handler runs at once.
 

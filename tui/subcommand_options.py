@@ -44,15 +44,17 @@ def parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
         UsageError: unknown or badly used options.
         SystemExit: after --help.
     """
-    if name == "config" and argv[:1] == ["set"]:
+    if name == "config" and list(argv[:1]) == ["set"]:
         return _parse_set(argv[1:])
     parser = subcommand_parser(name)
-    if name == "login":
-        given, more = parser.parse_known_args(list(argv))
-        if more:  # never repeated: it may be a key
+    if name in ("login", "logout"):
+        try:
+            given = parser.parse_args(list(argv))
+        except UsageError:  # what was said is never repeated: it may be a key
+            text = f"`claw {name}` takes a provider's name alone."
             raise UsageError(
-                "`claw login` takes a provider's name alone; it asks for the key, or reads it from a pipe."
-            )
+                f"{text} It asks for the key, or reads it from a pipe." if name == "login" else text
+            ) from None
     elif name == "sessions":  # ids and options in any order
         given = parser.parse_intermixed_args(list(argv))
     else:

@@ -22,10 +22,14 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
 from tui.paste_input import Keys, Pasted, PasteSplitter
+from tui.terminal_background import QUERY, AnswerFilter
+from tui.theming import BackgroundKnown
 
 _READ_BYTES = 4_096
 _LARGE_READ_BYTES = 1_024
 """After a read of this size more is to be expected at once."""
+_ALT_ENTER = "\x1b\r"
+"""As terminals without a keyboard protocol send it; the parser would make Enter of it."""
 _PASTE_PATIENCE_TICKS = 50
 """After this many ticks without input a paste whose end never came counts as ended."""
 _LONGEST_SEQUENCE = 64
@@ -36,7 +40,11 @@ _TICK_S = 0.1
 class TerminalDriver(LinuxDriver):
     """Textual's driver with a reader of its own."""
 
+    _answers: AnswerFilter | None = None
+
     def start_application_mode(self) -> None:
+        asks = bool(getattr(self._app, "asks_background", False))
+        self._answers = AnswerFilter(lambda dark: self.process_message(BackgroundKnown(dark))) if asks else None
         super().start_application_mode()  # type: ignore[no-untyped-call] # Textual does not annotate it
         loop = asyncio.get_running_loop()
 
@@ -45,6 +53,9 @@ class TerminalDriver(LinuxDriver):
                 loop.call_soon_threadsafe(self._take_size)
 
         signal.signal(signal.SIGWINCH, resized)
+        if asks:
+            self.write(QUERY)
+            self.flush()
 
     def _take_size(self) -> None:
         """Tell the application the size as it is now. Never in the signal handler: a second signal can interrupt it, and
@@ -59,6 +70,7 @@ class TerminalDriver(LinuxDriver):
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         splitter, quiet_ticks = PasteSplitter(), 0
+        answers = self._answers
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -71,7 +83,10 @@ class TerminalDriver(LinuxDriver):
                     if not data:
                         self.exit_event.wait(_TICK_S)  # the terminal is gone; what watches it ends the program
                     quiet_ticks = 0
-                    parser = self._take(parser, splitter.feed(decode(data), more=len(data) >= _LARGE_READ_BYTES))
+                    text = decode(data) if answers is None else answers.feed(decode(data))
+                    parser = self._take(parser, splitter.feed(text, more=len(data) >= _LARGE_READ_BYTES))
+                elif answers is not None and answers.holds:
+                    parser = self._take(parser, splitter.feed(answers.give_up(), more=False))
                 elif splitter.waits:
                     quiet_ticks += 1
                     if quiet_ticks > (_PASTE_PATIENCE_TICKS if splitter.in_paste else 0):
@@ -87,9 +102,17 @@ class TerminalDriver(LinuxDriver):
         for part in parts:
             if isinstance(part, Pasted):
                 self.process_message(events.Paste(part.text))
-            else:
-                for piece in _pieces(part.text):
-                    parser = self._dispatch(parser, piece)
+                continue
+            before, *behind = part.text.split(_ALT_ENTER)
+            parser = self._dispatch_pieces(parser, before)
+            for text in behind:
+                self.process_message(events.Key("alt+enter", None))
+                parser = self._dispatch_pieces(parser, text)
+        return parser
+
+    def _dispatch_pieces(self, parser: XTermParser, text: str) -> XTermParser:
+        for piece in _pieces(text):
+            parser = self._dispatch(parser, piece)
         return parser
 
     def _dispatch(self, parser: XTermParser, text: str = "") -> XTermParser:

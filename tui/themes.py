@@ -4,7 +4,7 @@ A palette is made from the theme in force, whatever that is: claw's own, another
 follows the terminal's colours. Every text colour is moved until its contrast with the surface behind it is at least 4.5.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,8 @@ from textual.color import Color
 from textual.theme import Theme
 
 _SEEDS = ("background", "foreground", "primary", "secondary", "accent", "success", "warning", "error")
+AUTO = "auto"
+"""Instead of a theme's name: claw's own, as dark or light as the terminal."""
 CONTRAST = 4.5
 """WCAG AA for normal text."""
 
@@ -100,6 +102,12 @@ def register_themes(app: App[Any]) -> None:
     """Make claw's themes known to the application; choose one with `app.theme = "claw-dark"`."""
     app.register_theme(CLAW_DARK)
     app.register_theme(CLAW_LIGHT)
+
+
+def theme_names(available: Sequence[str]) -> tuple[str, ...]:
+    """What can be wished for: "auto" and claw's own, then the others by name."""
+    own = (CLAW_DARK.name, CLAW_LIGHT.name)
+    return (AUTO, *own, *sorted(name for name in available if name not in own))
 
 
 def palette_for(theme: Theme) -> Palette:

@@ -210,7 +210,8 @@ class Opener:
     def _place(self, workspace: Workspace) -> Place:
         startup = self.startup
         trusted = is_trusted(startup.project, startup.paths, this_run=startup.arguments.trust)
-        return Place(startup.paths, startup.project, startup.cwd, workspace.extra, trusted)
+        added = tuple(folder for folder in workspace.extra if is_trusted(folder, startup.paths))
+        return Place(startup.paths, startup.project, startup.cwd, added, trusted, workspace.is_closed)
 
     def _store(
         self, emit: Emit, loop: asyncio.AbstractEventLoop, resume: Path | None, fork: bool

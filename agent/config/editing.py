@@ -8,7 +8,7 @@ stand in that file, or into a file that cannot be read. The user's file gets mod
 import copy
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,8 @@ def _checked(file: ConfigFile, key: str, raw: str) -> tuple[KeyPath, Any, bool]:
             remedy = "Leave out --project or --local, which sets it for you alone."
         what = f"{problem.key}: {problem.message.removeprefix('ignored: ')}"
         more = [f"expected {problem.expected}"] if problem.expected else []
-        raise EditError(f"{'; '.join([what, *more, *filter(None, [problem.remedy])])}.\n{remedy}")
+        text = "; ".join([what, *more, *filter(None, [problem.remedy])])
+        raise EditError(f"{text}{'' if text.endswith('?') else '.'}\n{remedy}")
     inner = path[2:] if path[0] == "profiles" else path
     if len(candidates) != 1 or len(inner) > len(candidates[0].path) or not candidates[0].path[: len(inner)] == inner:
         raise EditError(f"{format_key(path)} is a table.\nSet its keys one by one, or edit {file.path}.")
@@ -145,6 +146,8 @@ def _changed(file: ConfigFile, text: str, path: KeyPath, value: Any) -> str:
     from tomlkit.exceptions import TOMLKitError
 
     before = tomllib.loads(text)
+    if path == ("instructions", "text") and isinstance(before.get("instructions"), str):
+        path = ("instructions",)  # its short form
     wanted = copy.deepcopy(before)
     if not _apply(wanted, path, value):
         return text
@@ -153,7 +156,7 @@ def _changed(file: ConfigFile, text: str, path: KeyPath, value: Any) -> str:
     )
     try:
         document = tomlkit.parse(text)
-        _apply(document, path, value, new_table=tomlkit.table)
+        _apply(document, path, value, tomlkit.table)
         new = document.as_string()
         if not new.endswith("\n"):
             new += "\n"
@@ -164,13 +167,13 @@ def _changed(file: ConfigFile, text: str, path: KeyPath, value: Any) -> str:
     return new
 
 
-def _apply(table: Any, path: KeyPath, value: Any, new_table: Any = dict) -> bool:
-    """Set or delete in nested tables. False: there was nothing to do."""
+def _apply(table: Any, path: KeyPath, value: Any, new_table: Callable[[bool], Any] = lambda is_super: {}) -> bool:
+    """Set or delete in nested tables. False: there was nothing to do. A super table holds nothing but tables."""
     for depth, part in enumerate(path[:-1], 1):
         if part not in table:
             if value is None:
                 return False
-            table[part] = new_table()
+            table[part] = new_table(depth < len(path) - 1)
         table = table[part]
         if not isinstance(table, Mapping):
             raise EditError(

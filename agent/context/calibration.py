@@ -1,21 +1,25 @@
 """How a provider's counts differ from ours, per model: a factor for what is said, and a sum for what it adds to each request.
 
-The factor is reported growth / estimated growth of the last steps. The sum (hidden instructions, its own rendering of the
-tools) is what the smallest reported request had above factor × estimate, where the error of the factor weighs least.
+The factor is reported growth / estimated growth of the last eight steps, and of as many before them as it takes to have
+4,000 estimated tokens: eight tiny steps say how messages are wrapped, not how text is counted. The sum (hidden
+instructions, its own rendering of the tools) is what the smallest reported request had above factor × estimate, where the
+error of the factor weighs least.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Reversible, Sequence
 
 from msgspec import Struct
 
 from agent.context.reports import may_break
 from agent.context.sizes import Size
-from agent.transcript import Assistant, Entry, Prefix, Setting
+from agent.transcript import Assistant, Entry, Prefix, Rewind, Setting
 
 ModelName = tuple[str, str]
 """(provider, model id)"""
 _STEPS = 8
+_LEAST_TOKENS = 4_000
+_STEPS_KEPT = 64
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.5
 
 
@@ -25,23 +29,32 @@ class _Growth(Struct, frozen=True):
 
 
 class Calibration:
-    """The newest eight steps of each model. A step is what lies between two reports that follow each other."""
+    """The newest steps of each model. A step is what lies between two reports that follow each other."""
 
     def __init__(self) -> None:
         self._growths: dict[ModelName, deque[_Growth]] = {}
+        self._factors: dict[ModelName, float] = {}
 
     def add(self, model: ModelName, reported: int, estimated: int) -> None:
         """Learn from one step by how many tokens the request grew; a step that did not grow teaches nothing."""
         if reported > 0 and estimated > 0:
-            self._growths.setdefault(model, deque(maxlen=_STEPS)).append(_Growth(reported, estimated))
+            growths = self._growths.setdefault(model, deque(maxlen=_STEPS_KEPT))
+            growths.append(_Growth(reported, estimated))
+            self._factors[model] = _ratio(growths)
 
     def factor(self, model: ModelName) -> float:
         """1.0 for a model without steps; from 0.5 to 2.5."""
-        growths = self._growths.get(model)
-        if not growths:
-            return 1.0
-        ratio = sum(growth.reported for growth in growths) / sum(growth.estimated for growth in growths)
-        return min(_MOST_FACTOR, max(_LEAST_FACTOR, ratio))
+        return self._factors.get(model, 1.0)
+
+
+def _ratio(growths: Reversible[_Growth]) -> float:
+    reported = estimated = 0
+    for place, growth in enumerate(reversed(growths)):
+        if place >= _STEPS and estimated >= _LEAST_TOKENS:
+            break
+        reported += growth.reported
+        estimated += growth.estimated
+    return min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
 
 
 class Wrapping:
@@ -68,7 +81,8 @@ class Wrapping:
 def first_report(branch: Sequence[Entry]) -> tuple[ModelName, int, Prefix, Sequence[Entry]] | None:
     """The first report of a branch: (model, its prompt tokens, the prefix then, the entries before it).
 
-    None if something else than settings and prefixes shaped the window before it.
+    None if something else than settings and prefixes shaped the window before it. A rewind shaped nothing: its branch is
+    what it left.
     """
     prefix = Prefix((), ())
     for index, entry in enumerate(branch):
@@ -77,7 +91,7 @@ def first_report(branch: Sequence[Entry]) -> tuple[ModelName, int, Prefix, Seque
             prefix = payload
         elif isinstance(payload, Assistant) and payload.usage.reported:
             return (payload.provider, payload.model), payload.usage.prompt_tokens, prefix, branch[:index]
-        elif may_break(payload) and not isinstance(payload, Setting):
+        elif may_break(payload) and not isinstance(payload, Setting | Rewind):
             return None
     return None
 
@@ -93,7 +107,7 @@ def past_steps(branch: Sequence[Entry]) -> Iterator[tuple[ModelName, int, Sequen
         elif isinstance(payload, Assistant) and payload.usage.reported:
             model, prompt = (payload.provider, payload.model), payload.usage.prompt_tokens
             if last is not None and last[0] == model and prompt > last[2]:
-                steps.setdefault(model, deque(maxlen=_STEPS)).append((prompt - last[2], last[1], index))
+                steps.setdefault(model, deque(maxlen=_STEPS_KEPT)).append((prompt - last[2], last[1], index))
             last = (model, index, prompt)
     for model, found in steps.items():
         for reported, start, end in found:

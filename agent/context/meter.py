@@ -1,13 +1,13 @@
 """The one gauge: how many tokens the next request will have, from the newest report and a calibrated estimate of the rest.
 
 `used` = what the newest report of the same model in this generation measured + factor × the estimate of what came after it.
-The factor is reported growth / estimated growth over the model's last 8 steps, where a step's growth is the difference of
-two consecutive reports of one generation. An image counts by its provider's formula: it is neither multiplied by the factor
-nor does it teach one. Where there is no report in this generation, what the provider adds to every request (learnt from the
-smallest one it reported) is part of the estimate. Decisions: thinking counts as sent back if the reply's message in the window
-holds any (signed, or an opaque reasoning item), else it is taken off the reply's output; a reply whose output was not
-reported, was interrupted, or whose unsent thinking has no known size counts by estimate. Reports without any prompt
-tokens are no reports.
+The factor is reported growth / estimated growth over the model's last steps (calibration.py), where a step's growth is the
+difference of two consecutive reports of one generation. An image counts by its provider's formula: it is neither multiplied
+by the factor nor does it teach one. Where there is no report in this generation, what the provider adds to every request
+(learnt from the smallest one it reported) is part of the estimate. Decisions: thinking counts as sent back if the reply's
+message in the window holds any (signed, or an opaque reasoning item), else it is taken off the reply's output; a reply whose
+output was not reported, was interrupted, or whose unsent thinking has no known size counts by estimate. Reports without any
+prompt tokens are no reports.
 """
 
 from collections.abc import Mapping, Sequence

@@ -89,7 +89,7 @@ def may_break(payload: Payload) -> bool:
 
 def changed_keys(branch: Sequence[Entry], window: Window) -> set[int]:
     """Keys of entries that may stand in the window in another form than the one first sent."""
-    changed: set[int] = set()
+    changed = set(window.thinned)
     for entry in branch:
         payload = entry.payload
         if isinstance(payload, Clearing):

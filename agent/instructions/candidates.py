@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.config.schema import LayerValue
 from agent.instructions.item import ItemLayer
 from agent.instructions.place import Place
+from agent.instructions.text import MAX_READ_BYTES
 from agent.instructions.worktree import main_checkout
 
 OVERRIDE = "AGENTS.override.md"
@@ -21,6 +23,8 @@ _IN_FOLDER = (OVERRIDE, *REPLACEABLE, ".claude/rules", ".claw/instructions.md", 
 _RULES = "rules"
 MOST_RULES = 200
 """Files of one folder of rules."""
+MOST_RULE_BYTES = 2 * MAX_READ_BYTES
+"""Of the files of one folder of rules together."""
 _MOST_LISTED = 5_000
 _DEEPEST = 8
 
@@ -66,6 +70,12 @@ def candidates(place: Place, files: Sequence[LayerValue]) -> Iterator[Candidate]
         yield from in_folder(folder, "in an added folder", folder)
 
 
+def holds_any(folder: Path) -> bool:
+    """Whether a folder has anything of its own by those names: a quick look, since most folders have nothing."""
+    names = (*_IN_FOLDER, *(f"{name.removesuffix('.md')}.MD" for name in _IN_FOLDER if name.endswith(".md")))
+    return any(os.path.lexists(f"{folder}/{name}") for name in names)
+
+
 def in_folder(folder: Path, where: str, ground: Path | None, main: Path | None = None) -> Iterator[Candidate]:
     """What one folder may hold of its own.
 
@@ -89,7 +99,9 @@ def in_folder(folder: Path, where: str, ground: Path | None, main: Path | None =
 
 def _rules(folder: Path, like: Candidate) -> Iterator[Candidate]:
     """The `.md` files in a folder of rules and beneath it, by name. Links to folders are followed where they may lead."""
-    listed = _MOST_LISTED
+    if not os.path.lexists(folder):
+        return
+    listed, bytes_left = _MOST_LISTED, MOST_RULE_BYTES
     count = 0
     seen: set[Path] = set()
     todo = [(folder, 0)]
@@ -120,23 +132,32 @@ def _rules(folder: Path, like: Candidate) -> Iterator[Candidate]:
             if count > MOST_RULES or listed <= 0:
                 yield _at(like, here / name, f"there are too many files in {folder}; at most {MOST_RULES} are loaded")
                 return
+            bytes_left -= _bytes_of(here / name)
+            if bytes_left < 0:
+                most = MOST_RULE_BYTES >> 20
+                yield _at(like, here / name, f"there is too much in {folder}; at most {most} MiB of it are loaded")
+                return
             yield _at(like, here / name)
         todo += [(here / name, depth + 1) for name, is_folder in sorted(names, reverse=True) if is_folder]
 
 
+def _bytes_of(path: Path) -> int:
+    """How much would be read of a file."""
+    try:
+        return min(path.stat().st_size, MAX_READ_BYTES)
+    except OSError:
+        return 0
+
+
 def _at(like: Candidate, path: Path, trouble: str = "") -> Candidate:
     is_local = like.layer == "project" and path.name.lower().endswith(".local.md")
-    return Candidate(
-        path,
-        like.folder,
-        "local" if is_local else like.layer,
-        like.reason,
-        like.base,
-        like.within,
-        like.is_foreign_ground,
-        barred=trouble or ("" if is_local else like.barred),
-        is_trouble=bool(trouble),
-    )
+    barred = trouble or ("" if is_local else like.barred)
+    layer = "local" if is_local else like.layer
+    return replace(like, path=path, layer=layer, barred=barred, is_trouble=bool(trouble))
+
+
+def _barred(like: Candidate, trouble: str) -> Candidate:
+    return replace(like, barred=trouble, is_trouble=True)
 
 
 def _named(place: Place, files: Sequence[LayerValue], layer: ItemLayer) -> Iterator[Candidate]:
@@ -151,5 +172,8 @@ def _named(place: Place, files: Sequence[LayerValue], layer: ItemLayer) -> Itera
             written = place.paths.home / value.value[2:]
         owner: ItemLayer = "local" if value.layer == "local" else "managed" if value.layer == "managed" else layer
         within = None if mine else place.project
-        path = folder / written
-        yield Candidate(path, path.parent, owner, f"named in {value.source}", place.project, within, is_named=True)
+        path = Path(os.path.normpath(folder / written))
+        found = Candidate(path, path.parent, owner, f"named in {value.source}", place.project, within, is_named=True)
+        if within is not None and not path.is_relative_to(within):
+            found = _barred(found, "it lies outside the project; only your own config.toml can name it")
+        yield found

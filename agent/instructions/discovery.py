@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.config.schema import InstructionsConfig, LayerValue
 from agent.instructions.allowance import Allowance, estimate_tokens, spend
-from agent.instructions.candidates import candidates, in_folder
+from agent.instructions.candidates import candidates, holds_any, in_folder
 from agent.instructions.found import Found
 from agent.instructions.includes import Expander
 from agent.instructions.item import CONFIG_PATH, InstructionItem, ItemLayer, all_includes
@@ -70,7 +70,7 @@ def discover_nested(
     What stands in the loaded ones of `known`, or is included there, is not repeated.
     """
     ground = next((root for root in (place.project, *place.added) if folder.is_relative_to(root)), None)
-    if ground is None or folder in place.added or place.cwd.is_relative_to(folder):
+    if ground is None or folder in place.added or place.cwd.is_relative_to(folder) or not holds_any(folder):
         return ()
     layers = _layers(place, config, enabled)
     found = Found(place, config)

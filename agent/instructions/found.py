@@ -52,7 +52,7 @@ class Found:
     def add(self, candidate: Candidate) -> None:
         item = InstructionItem(str(candidate.path), candidate.layer, candidate.reason)
         if candidate.barred:
-            if os.path.lexists(candidate.path):
+            if candidate.is_named or os.path.lexists(candidate.path):
                 self._items.append(skipped(item, candidate.barred, is_trouble=candidate.is_trouble))
             return
         try:
@@ -66,6 +66,9 @@ class Found:
                 return
             clean = read_text(file.data, whole=file.size_bytes <= len(file.data))
             real = candidate.path.resolve()
+            if candidate.is_named and candidate.layer != "managed" and self._is_closed(real):
+                self._items.append(skipped(item, "a permission rule keeps it from being read", is_trouble=True))
+                return
         except UnreadableError as error:
             self._items.append(skipped(item, f"cannot be read: {error}", is_trouble=True))
         except (OSError, RuntimeError) as error:
@@ -74,6 +77,9 @@ class Found:
             self._items.append(skipped(item, "it is not text: it holds zero bytes", is_trouble=True))
         else:
             self._add_read(_File(candidate, real, clean), item, file)
+
+    def _is_closed(self, real: Path) -> bool:
+        return self._place.is_closed is not None and self._place.is_closed(real)
 
     def _add_read(self, found: _File, item: InstructionItem, file: SmallFile) -> None:
         candidate, clean = found.candidate, found.clean

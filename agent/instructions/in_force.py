@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _MOST_ENTRIES, _MOST_S = 5_000, 0.3
+"""A screen waits for the report."""
 
 
 class InstructionsInForce:
@@ -127,7 +128,13 @@ class InstructionsInForce:
         return InstructionsReport(
             everything,
             tuple(recorder.meter.count(item.text) for item in everything),
-            lint(everything[len(sources) :], self.disk.place, self.disk.config, self._survey(everything)),
+            lint(
+                everything[len(sources) :],
+                self.disk.place,
+                self.disk.config,
+                self._survey(everything),
+                matching_s=_MOST_S,
+            ),
             changed_paths(recorded, items) if recorder.window.prefix.sections else (),
             tuple(place for place, first in enumerate(heads) if first in told),
         )

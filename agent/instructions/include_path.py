@@ -1,9 +1,10 @@
 """What counts as the path of an include: from an `@` in prose to the path behind it, or to nothing. Pure but for `Probe`.
 
-Taken for a path, when the `@` does not follow a character that an e-mail address or another word could have before it:
+Taken for a path (`file:` before it is passed over), when the `@` does not follow a character that an e-mail address or
+another word could have before it:
 - what stands in quotes or behind `@include`, and what follows bare up to white space, a quote or one of `<>|` (a backslash
   makes a space part of it), if it names a file that exists; but not a bare word in small letters, which is a tag as `@param`;
-- what begins with `./`, `../` or `~/`;
+- what begins with `./`, `../`, `~/` or `${variable}/`;
 - what ends like a document or data file (`.md`, `.txt`, `.json`, …), or, if it is relative, like any file in a folder that
   exists;
 - whatever stands alone on its line behind `@include`; and a whole line, spaces and all, that names a file that exists.
@@ -24,17 +25,19 @@ _DOCUMENTS = (
     "md|mdc|mdx|markdown|txt|rst|adoc|asciidoc|jsonc?|json5|jsonl|ya?ml|toml|ini|cfg|conf|csv|tsv|xml|html?|pdf"
 )
 _DOCUMENT = re.compile(rf"[^/]\.(?:{_DOCUMENTS})$", re.IGNORECASE)
-_BEGINS_WITH_DOCUMENT = re.compile(rf"(.*?[^/]\.(?:{_DOCUMENTS}))(?![\w./-])", re.IGNORECASE | re.ASCII)
+_BEGINS_WITH_DOCUMENT = re.compile(rf"(.*?[^/]\.(?:{_DOCUMENTS}))(?![\w./]|-(?!-))", re.IGNORECASE | re.ASCII)
 _ANY_SUFFIX = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _PREFIXES = ("./", "../", "~/")
 _BEFORE = frozenset("([{\"'“‘«„,;*_>|—–~")
 _BARE = re.compile(r"""(?:\\.|[^\s<>|"`\\]){1,1024}""")
 _QUOTED = re.compile(r""""([^"]+)"|'([^']+)'""")
-_KEYWORD = re.compile(r"include[ \t]+")
+_KEYWORD = re.compile(r"include:?[ \t]+|file:(?!//)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\(\W)")
 _CLOSING = frozenset(".,;:!?)]}>'\"*_~…”’»–—")
 _NOT_PLAIN = re.compile(r"""[()\[\]{}<>"'`|*?=,;:!@$&^]""")
 _MARKERS = re.compile(r"[\s>*+\-\d.)]*")
+_VARIABLE = re.compile(r"\A\$\{\w+\}/")
+"""What a path begins with in place of a folder."""
 _GLOB = re.compile(r"[*?\[{]")
 _MOST_PROBES = 12
 
@@ -95,14 +98,18 @@ def _bare(lead: str, token: str, probe: Probe, *, is_named: bool) -> Reference |
         is_word = target.isalpha() and target.islower() and not is_named
         if not is_word and probe.is_file(target):
             return Reference(lead + text, target)
+    bare = token.rstrip("".join(_CLOSING - set("*}]")))
+    if _is_pattern(_VARIABLE.sub("./", bare, count=1)):
+        return Reference(lead + bare, _unescaped(bare), PATTERN_FAULT)
     for text in reversed(tried):
         target = _unescaped(text)
         if _looks_like_path(target, probe):
             return Reference(lead + text, target)
-    bare = token.rstrip("".join(_CLOSING - set("*}]")))
-    if _GLOB.search(bare) and (bare.startswith(_PREFIXES) or _DOCUMENT.search(bare)) and "(" not in bare:
-        return Reference(lead + bare, _unescaped(bare), PATTERN_FAULT)
     return None
+
+
+def _is_pattern(text: str) -> bool:
+    return bool(_GLOB.search(text) and (text.startswith(_PREFIXES) or _DOCUMENT.search(text)) and "(" not in text)
 
 
 def _readings(token: str) -> Iterator[str]:
@@ -124,6 +131,8 @@ def _readings(token: str) -> Iterator[str]:
 
 
 def _looks_like_path(target: str, probe: Probe) -> bool:
+    if (plain := _VARIABLE.sub("./", target, count=1)) != target:
+        return plain != "./" and not _NOT_PLAIN.search(plain)
     if _NOT_PLAIN.search(target) or "//" in target:
         return False
     if target.startswith(_PREFIXES):

@@ -24,8 +24,8 @@ from agent.instructions.exclusion import excluded_by
 from agent.instructions.include_path import Reference, reference_at
 from agent.instructions.item import Include, ItemLayer
 from agent.instructions.markdown import MOST_AT_SIGNS, at_signs
-from agent.instructions.place import Place
-from agent.instructions.rules import replace_variables, split_sections
+from agent.instructions.place import VARIABLES, Place
+from agent.instructions.rules import replace_variables, split_sections, unknown_variables
 from agent.instructions.text import MAX_READ_BYTES, CleanText, NotTextError, read_text, without_comments
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 MOST_FILES = 200
 """Files that are read for includes in one discovery."""
+MOST_QUESTIONS = 10
+"""Files outside the workspace that the user is asked about at a time."""
+MOST_PARSED_CHARS = 400_000
+"""Of all texts of one discovery, looked through for includes and comments; many times what is ever sent."""
+_NOT_ON_DISK = ("proc", "sys", "dev")
+"""Folders that hold what the system says, secrets of this very process among it; nothing that one would consent to."""
 _TAG = re.compile(r"<(/?)(?=included_file\b)", re.IGNORECASE)
 
 
@@ -74,6 +80,8 @@ class Expander:
         self._there = dict(loaded)
         self._files_left = MOST_FILES
         self._chars_left = config.max_total_chars * 2
+        self._parsed_left = MOST_PARSED_CHARS
+        self._asked: set[Path] = set()
         self._cut_inside = 0
         """Characters left out of the files that the text being expanded includes."""
         self._variables = place.variables
@@ -106,6 +114,11 @@ class Expander:
             return Expanded(self.plain(text), cut_chars=missing)
         cap = self._config.max_file_chars
         clipped = cut_at_line(text, cap * 2)  # comments do not count, but no file is parsed without end
+        self._parsed_left -= len(clipped)
+        if self._parsed_left < 0:
+            why = "there are too many instructions to look at all of them; shorten them, or exclude some files"
+            unread = Include("@", first_line, status="refused", reason=why)
+            return Expanded(self.plain(text), (unread,), missing)
         clean, blank = without_comments(clipped)
         signs = at_signs(clean)
         kept = cut_at_line(clean, cap) if signs else clean
@@ -160,6 +173,9 @@ class Expander:
         try:
             if reference.fault:
                 raise _RefusedError(reference.fault)
+            if (unknown := unknown_variables(reference.target, VARIABLES)) and not os.path.lexists(where):
+                names = ", ".join(f"${{{name}}}" for name in VARIABLES)
+                raise _RefusedError(f"${{{unknown[0]}}} is no variable; known are {names}")
             real = _real(where)
             include = msgspec.structs.replace(include, path=str(real))
             if (known := self._there.get(real)) is not None and real not in source.chain:
@@ -224,12 +240,21 @@ class Expander:
             raise _RefusedError(f"files may include each other {depth} deep; include it further up")
         if source.layer in ("project", "local") and not place.in_workspace(real):
             self._check_consent(real)
+        if source.layer != "managed" and place.is_closed is not None and place.is_closed(real):
+            raise _RefusedError("a permission rule keeps it from being read; remove the line or the rule")
         if self._files_left <= 0 or self._chars_left <= 0:
             raise _RefusedError("too much is included already; include less")
 
     def _check_consent(self, real: Path) -> None:
+        if not real.is_file() or real.parts[1] in _NOT_ON_DISK:
+            raise _RefusedError("it is not a regular file on disk")
         decision = self._consents.decision(real) if self._consents is not None else False
         if decision is None:
+            self._asked.add(real)
+            if len(self._asked) > MOST_QUESTIONS:
+                raise _RefusedError(
+                    f"it lies outside the workspace, and so do {MOST_QUESTIONS} others to be asked about"
+                )
             raise _RefusedError("it lies outside the workspace; claw asks whether it may be included", "asks")
         if not decision:
             raise _RefusedError("it lies outside the workspace and you have not allowed it")

@@ -4,6 +4,7 @@ Errors are what silently takes text away or cannot hold at all: dead includes, c
 a directive beside its own negation. What may be meant is a warning; what a budget kept it from finding out is told as such.
 """
 
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from agent.instructions.markdown import code_lines
 from agent.instructions.place import VARIABLES, Place
 from agent.instructions.project_files import Survey, survey
 from agent.instructions.report import Finding, FindingKind, Severity
-from agent.instructions.rules import matches, split_sections
+from agent.instructions.rules import matches_any, split_sections
 from agent.instructions.text import NotTextError, read_text, without_comments
 
 _VARIABLE = re.compile(r"(?<![\\$])\$\{(\w+)\}")
@@ -26,7 +27,7 @@ _SHOWN_CHARS = 80
 _MOST_LINE_CHARS = 2_000
 _MOST_BYTES = 1 << 18
 """Of one file: far more than is ever sent of it."""
-_MATCHING_S = 2.0
+MATCHING_S = 2.0
 """How long rules may be compared with files, all together."""
 
 
@@ -35,9 +36,11 @@ def lint(
     place: Place,
     config: InstructionsConfig | None = None,
     seen: Survey | None = None,
+    *,
+    matching_s: float = MATCHING_S,
 ) -> tuple[Finding, ...]:
     """What is wrong, by file and line. `seen` is what a walk through the project found; without it one is made if a rule has
-    a condition. Never raises for what stands on disk.
+    a condition. `matching_s` bounds how long rules are compared with it. Never raises for what stands on disk.
     """
     config = config or InstructionsConfig()
     findings: list[Finding] = []
@@ -48,7 +51,7 @@ def lint(
     for text in texts:
         findings += _unknown_variables(text)
     findings += (_told(found) for found in contradictions(texts))
-    findings += _never_matching(items, place, seen)
+    findings += _never_matching(items, place, seen, matching_s)
     unique = {(finding.path, finding.line, finding.kind, finding.message): finding for finding in findings}
     return tuple(sorted(unique.values(), key=lambda finding: (finding.path, finding.line)))
 
@@ -177,18 +180,18 @@ def _shown(said: str) -> str:
 # --------------------------------------------------------------------------- rules
 
 
-def _never_matching(items: Sequence[InstructionItem], place: Place, seen: Survey | None) -> Iterator[Finding]:
+def _never_matching(
+    items: Sequence[InstructionItem], place: Place, seen: Survey | None, seconds: float
+) -> Iterator[Finding]:
     rules = [item for item in items if item.patterns and item.status == "conditional"]
     if not rules:
         return
     seen = seen if seen is not None else survey(place.project)
-    end_s = time.monotonic() + _MATCHING_S
+    end_s = time.monotonic() + seconds
     for item in rules:
         verdict = _matches_any(item, place, seen, end_s)
         if verdict is None:
-            message = (
-                f"cannot tell whether {item.condition} matches anything: the project has too many files to look at all"
-            )
+            message = f"cannot tell whether {item.condition} matches anything: there is too much to look at"
             yield Finding(item.path, item.line, "cannot_tell", "info", message)
         elif not verdict and (not item.base or Path(item.base).is_relative_to(place.project)):
             message = f"{item.condition} matches no file of the project, so it is never told"
@@ -197,9 +200,16 @@ def _never_matching(items: Sequence[InstructionItem], place: Place, seen: Survey
 
 def _matches_any(item: InstructionItem, place: Place, seen: Survey, end_s: float) -> bool | None:
     """Whether a rule matches a file of the project; None: there was no room or time to find out."""
-    for number, file in enumerate(seen.files):
+    base = Path(item.base)
+    if place.project.is_relative_to(base):
+        above = "" if base == place.project else f"{place.project.relative_to(base).as_posix()}/"
+        names = (above + file for file in seen.files)
+    else:
+        beneath = f"{os.path.relpath(base, place.project)}/"
+        names = (file[len(beneath) :] for file in seen.files if file.startswith(beneath))
+    for number, is_match in enumerate(matches_any(item, names)):
+        if is_match:
+            return True
         if number % 256 == 0 and time.monotonic() > end_s:
             return None
-        if matches(item, place.project / file):
-            return True
     return False if seen.complete else None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from agent.config.reading import UnreadableError, read_small
+from agent.config.reading import UnreadableError, printable, read_small
 from agent.config.schema import InstructionFormat
 from agent.instructions.item import InstructionItem, all_includes, digest
 from agent.instructions.text import MAX_READ_BYTES, NotTextError, read_text
@@ -67,7 +67,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _headed(path: str, text: str) -> str:
-    return f"# Instructions from {path}\n\n{text}"
+    return f"# Instructions from {printable(path)}\n\n{text}"
 
 
 def render(items: Sequence[InstructionItem], format: InstructionFormat = "tags") -> str | None:
@@ -87,7 +87,7 @@ def render(items: Sequence[InstructionItem], format: InstructionFormat = "tags")
 def tagged(path: str, text: str) -> str:
     """One text in its tag."""
     body = _TAG.sub(r"&lt;\1", text)
-    return f"<project_instructions path={quoteattr(path)}>\n{body}\n</project_instructions>"
+    return f"<project_instructions path={quoteattr(printable(path))}>\n{body}\n</project_instructions>"
 
 
 INCLUDED = "included"

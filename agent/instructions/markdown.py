@@ -6,9 +6,10 @@ closed is text. Lines are 0-based here.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -53,8 +54,9 @@ def comments(text: str) -> tuple[Span, ...]:
     found = list(_inline_spans(text, "comment"))
     for token in _blocks(text):
         if token.type == "html_block" and token.content.startswith("<!--") and token.map:
+            parts = _Parts(token.content)
             for match in _COMMENT.finditer(token.content):
-                found += _located(lines, token.map, token.content.split("\n"), match.start(), match.end())
+                found += _located(lines, token.map, parts, match.start(), match.end())
     return tuple(sorted(found, key=lambda span: (span.line, span.start)))
 
 
@@ -76,7 +78,7 @@ def _inline_spans(text: str, kind: str) -> Iterator[Span]:
             continue
         env.update(length=len(content), last_end=content.rfind("-->"), at=[], comment=[], tags=(0, 0))
         parser.inline.parse(content, parser, env, [])
-        parts = content.split("\n")
+        parts = _Parts(content)
         for start, end in env[kind]:
             yield from _located(lines, token.map, parts, start, end)
 
@@ -85,17 +87,29 @@ def _blocks(text: str, env: dict[str, Any] | None = None) -> "list[Token]":
     return _parser().parse(text, {} if env is None else env)
 
 
-def _located(lines: Sequence[str], where: Sequence[int], parts: Sequence[str], start: int, end: int) -> Iterator[Span]:
+class _Parts:
+    """The lines of a token's content, which is cut up once, however many places in it are looked up."""
+
+    def __init__(self, content: str) -> None:
+        self.lines = content.split("\n")
+        self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+
+    def between(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """The lines of a range of characters: number, first and last column in each, exclusive."""
+        for number in range(bisect_right(self._starts, start) - 1, len(self.lines)):
+            if (begin := self._starts[number]) >= end:
+                return
+            yield number, max(start - begin, 0), min(end - begin, len(self.lines[number]))
+
+
+def _located(lines: Sequence[str], where: Sequence[int], parts: _Parts, start: int, end: int) -> Iterator[Span]:
     """What stands in a token's lines, in the lines of the text; a token's lack markers and blanks at their ends."""
-    at = 0
-    for offset, part in enumerate(parts):
-        if at >= end:
-            return
-        first, last = max(start - at, 0), min(end - at, len(part))
+    for offset, first, last in parts.between(start, end):
         line = where[0] + offset
-        if first < last and line < len(lines) and (column := _column(lines[line], part)) is not None:
-            yield Span(line, column + first, column + last)
-        at += len(part) + 1
+        if first < last and line < len(lines):
+            column = _column(lines[line], parts.lines[offset])
+            if column is not None:
+                yield Span(line, column + first, column + last)
 
 
 def _column(line: str, part: str) -> int | None:
@@ -116,6 +130,7 @@ def _parser() -> "MarkdownIt":
 
     parser = MarkdownIt("commonmark").disable(["emphasis", "entity", "inline"])
     parser.block.ruler.at("html_block", _html_block, {"alt": ["paragraph", "reference", "blockquote"]})
+    parser.block.ruler.at("reference", _reference)
     parser.inline.ruler.before("html_inline", "comment", _comment)
     parser.inline.ruler.before("html_inline", "at", _at)
     return parser
@@ -130,6 +145,14 @@ def _html_block(state: "StateBlock", start_line: int, end_line: int, silent: boo
         state.env["last_block_end"] = state.src.rfind("-->")
     is_long_comment = line.startswith("<!--") and "-->" not in line and state.env["last_block_end"] > end
     return (is_long_comment or _RAW_BLOCK.match(line) is not None) and html_block(state, start_line, end_line, silent)
+
+
+def _reference(state: "StateBlock", start_line: int, end_line: int, silent: bool) -> bool:
+    """The target of a link; a footnote is none, but prose."""
+    from markdown_it.rules_block import reference
+
+    begin = state.bMarks[start_line] + state.tShift[start_line]
+    return not state.src.startswith("[^", begin) and reference(state, start_line, end_line, silent)
 
 
 def _comment(state: "StateInline", silent: bool) -> bool:

@@ -1,5 +1,6 @@
 """Where a session runs: what decides which instruction files there are and what their variables mean."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ class Place(Struct, frozen=True):
     """Folders of --add-dir."""
     trusted: bool = True
     """Without it no file of the project or above it is looked at."""
+    is_closed: Callable[[Path], bool] | None = None
+    """Whether a rule of the user's forbids to read a real path, so that nothing may include it."""
 
     @property
     def variables(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ others and are passed over. A block that is wrong is reported with its line, and
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +83,12 @@ def matches(item: InstructionItem, path: Path) -> bool:
     if not path.is_relative_to(base) or path == base:
         return False
     return bool(_spec(item.patterns).match_file(path.relative_to(base).as_posix()))
+
+
+def matches_any(item: InstructionItem, names: Iterable[str]) -> Iterator[bool]:
+    """For each path relative to the item's `base`, with slashes, whether its condition holds; for a look at many."""
+    match = _spec(item.patterns).match_file
+    return (bool(match(name)) for name in names)
 
 
 def anchored(patterns: Sequence[str], base: Path, variables: Mapping[str, str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ killed leaves its processes to the spawner, which kills them.
 
 import os
 import select
+import signal
 import socket
 import time
 
@@ -38,6 +39,8 @@ def main(folder: str) -> None:
             if not fds:
                 break
             supervisors.add(_fork_supervisor(fds[0], (control.fileno(), wakeup)))
+    for pid in supervisors:  # a command may have stopped its supervisor, which has a tree to end
+        os.kill(pid, signal.SIGCONT)
     deadline = time.monotonic() + _LAST_WAIT_S
     while supervisors and time.monotonic() < deadline:
         select.select([wakeup], [], [], 0.05)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from agent.recall import TOOL, entry_text
 from agent.store.base import SessionMeta
-from agent.store.reading import read_meta, reading
+from agent.store.reading import read_meta, read_quietly
 from agent.store.titles import first_line
 from agent.transcript import Assistant, Compaction, Entry, Result, Setting, User, decode_payload
 
@@ -72,11 +72,13 @@ def digest(path: Path, known: Facts | None = None) -> Digest:
     Raises:
         SchemaError: the file cannot be read.
     """
-    with reading(path) as connection:
+
+    def read(connection: sqlite3.Connection) -> Digest:
         meta = read_meta(connection, path)
-        if known is None or not _goes_on(connection, meta, known):
-            known = None
-        return _Reader(known or Facts(meta, meta.created_ms)).read(connection, whole=known is None)
+        start = known if known is not None and _goes_on(connection, meta, known) else None
+        return _Reader(start or Facts(meta, meta.created_ms)).read(connection, whole=start is None)
+
+    return read_quietly(path, read)
 
 
 def _goes_on(connection: sqlite3.Connection, meta: SessionMeta, known: Facts) -> bool:

@@ -5,20 +5,19 @@ and a session that is not in it yet is listed by its name and time. Who lists de
 """
 
 import contextlib
-import re
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from agent.store.base import SessionMeta
 from agent.store.index_file import BUSY_S, IndexFile
 from agent.store.scan import FoundFile, look, scan
 from agent.store.schema import SchemaError
+from agent.store.session_info import SessionInfo, StoredFacts, info_of, unread_info
 
 if TYPE_CHECKING:
     from agent.store.digest import Digest, Facts
@@ -29,26 +28,6 @@ BATCH = 25
 _NOTE_BYTES = 4 * 1024 * 1024
 """More than this is not read while somebody waits for a session to close."""
 _NOTE_BUSY_S = 0.2
-_ID_TIME = re.compile(r"\d{8}-\d{6}")
-
-
-class SessionInfo(Struct, frozen=True):
-    """One line of a listing."""
-
-    id: str
-    project: str
-    created_ms: int
-    updated_ms: int
-    title: str
-    entries: int
-    tokens: int = 0
-    """Sent to models and received from them."""
-    cost_usd: float | None = None
-    """None where no price is known."""
-    size_bytes: int = 0
-    forked_from: str | None = None
-    is_known: bool = True
-    """False while only the name and the time of the file are."""
 
 
 class Listing(Struct, frozen=True):
@@ -94,15 +73,15 @@ class SessionIndex:
         found = scan(self._folder)
         if not found.files:
             return Listing(problems=found.problems)
-        rows = self._index.run(_all_rows)
-        decode = msgspec.json.Decoder(_Stored).decode
+        rows = self._rows(_all_rows, BUSY_S)
+        decode = msgspec.json.Decoder(StoredFacts).decode
         infos: list[SessionInfo] = []
         waiting: list[FoundFile] = []
         for file in found.files:
             row = rows.pop(file.id, None)
             if row is None or row.stamp != file.stamp:
                 waiting.append(file)
-            infos.append(_unread(file) if row is None else _info(file, decode(row.facts)))
+            infos.append(unread_info(file) if row is None else info_of(file, decode(row.facts)))
         return Listing(tuple(infos), tuple(waiting), () if found.problems else tuple(rows), found.problems)
 
     def refresh(self, listing: Listing) -> Iterator[Refreshed]:
@@ -123,6 +102,13 @@ class SessionIndex:
             unreadable.update(batch.unreadable)
         infos = [fresh.get(info.id, info) for info in listing.sessions if info.id not in unreadable]
         return infos, problems
+
+    def projects(self) -> dict[str, tuple[str, str]]:
+        """Stamp and project of each session that is known, by id; a row counts for a file of the same stamp."""
+        try:
+            return self._index.run(_projects, _NOTE_BUSY_S)
+        except sqlite3.OperationalError:
+            return {}
 
     def note(self, path: Path) -> None:
         """Take up what is new in one session, if that is quickly done; otherwise the next listing does."""
@@ -174,7 +160,7 @@ class SessionIndex:
     def _read(self, files: Sequence[FoundFile], busy_s: float = BUSY_S) -> Refreshed:
         from agent.store.digest import Facts, digest
 
-        rows = self._index.run(lambda c: _rows_of(c, [file.id for file in files]), busy_s)
+        rows = self._rows(lambda c: _rows_of(c, [file.id for file in files]), busy_s)
         digests: list[tuple[FoundFile, _Row | None, Digest]] = []
         problems: list[str] = []
         unreadable: list[str] = []
@@ -189,8 +175,15 @@ class SessionIndex:
                 unreadable.append(file.id)
         with contextlib.suppress(sqlite3.OperationalError):  # another process writes: the next listing reads them again
             self._index.run(lambda c: self._keep(c, digests), busy_s)
-        infos = tuple(_info_of(file, digest.facts) for file, _, digest in digests)
+        infos = tuple(_refreshed(file, digest.facts) for file, _, digest in digests)
         return Refreshed(infos, tuple(problems), tuple(unreadable))
+
+    def _rows(self, read: "Callable[[sqlite3.Connection], dict[str, _Row]]", busy_s: float) -> "dict[str, _Row]":
+        """Where another process keeps the index to itself, nothing is known."""
+        try:
+            return self._index.run(read, busy_s)
+        except sqlite3.OperationalError:
+            return {}
 
     def _keep(self, connection: sqlite3.Connection, digests: "Sequence[tuple[FoundFile, _Row | None, Digest]]") -> None:
         connection.execute("BEGIN IMMEDIATE")
@@ -227,20 +220,13 @@ class SessionIndex:
         connection.execute("DELETE FROM page WHERE session = ?", (number,))
 
 
-class _Stored(Struct, frozen=True):
-    """What a listing needs of the facts; reading no more is half the time."""
-
-    meta: SessionMeta
-    updated_ms: int = 0
-    first_line: str = ""
-    given_title: str = ""
-    entries: int = 0
-    tokens: int = 0
-    cost_usd: float | None = None
-
-
 def _all_rows(connection: sqlite3.Connection) -> dict[str, _Row]:
     return {row[0]: _Row(*row[1:]) for row in connection.execute("SELECT id, number, stamp, facts FROM session")}
+
+
+def _projects(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    rows = connection.execute("SELECT id, stamp, project FROM session")
+    return {id_: (stamp, project) for id_, stamp, project in rows}
 
 
 def _rows_of(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, _Row]:
@@ -254,35 +240,8 @@ def _unread_bytes(connection: sqlite3.Connection, file: FoundFile) -> int:
     return file.size_bytes - (row[0] if row is not None else 0)
 
 
-def _info(file: FoundFile, stored: "_Stored") -> SessionInfo:
-    meta = stored.meta
-    return SessionInfo(
-        file.id,  # of a file that was copied, another than it says itself
-        meta.project,
-        meta.created_ms,
-        stored.updated_ms,
-        stored.given_title or stored.first_line,
-        stored.entries,
-        stored.tokens,
-        stored.cost_usd,
-        file.size_bytes,
-        meta.forked_from,
-    )
-
-
-def _info_of(file: FoundFile, facts: "Facts") -> SessionInfo:
-    stored = _Stored(
+def _refreshed(file: FoundFile, facts: "Facts") -> SessionInfo:
+    stored = StoredFacts(
         facts.meta, facts.updated_ms, facts.first_line, facts.given_title, facts.entries, facts.tokens, facts.cost_usd
     )
-    return _info(file, stored)
-
-
-def _unread(file: FoundFile) -> SessionInfo:
-    created_s = file.changed_s
-    if match := _ID_TIME.match(file.id):
-        with contextlib.suppress(ValueError, OverflowError):
-            created_s = time.mktime(time.strptime(match[0], "%Y%m%d-%H%M%S"))
-    changed_ms = int(file.changed_s * 1000)
-    return SessionInfo(
-        file.id, "", int(created_s * 1000), changed_ms, "", 0, size_bytes=file.size_bytes, is_known=False
-    )
+    return info_of(file, stored)

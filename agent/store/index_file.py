@@ -9,6 +9,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 BUSY_S = 5.0
+_AGAIN_S = 0.02
+_TRIES = 3
 _LAYOUT = 1
 _LIMITED = 1_000
 """Added to the layout's number where SQLite lacks the trigram search."""
@@ -32,8 +35,13 @@ CREATE TABLE page (
 CREATE INDEX page_session ON page (session);
 """
 _WORDS = "CREATE VIRTUAL TABLE words USING fts5(body, content='page', content_rowid='number', tokenize='trigram')"
-_VOID = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_SCHEMA", "SQLITE_ERROR")
-"""What a file that is no index of ours answers; the last one for tables that are not there."""
+_PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_INTERRUPT")
+_VOID = (
+    *("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_SCHEMA"),
+    "SQLITE_ERROR",  # tables that are not there
+    *("SQLITE_READONLY_DBMOVED", "SQLITE_IOERR"),  # another process is just taking it away
+)
+"""What a file that is no index of ours answers."""
 
 
 class IndexFile:
@@ -47,20 +55,20 @@ class IndexFile:
         self._memory_lock = threading.Lock()
 
     def run(self, work: Callable[[sqlite3.Connection], T], busy_s: float = BUSY_S) -> T:
-        """What `work` makes of the index; it may be called a second time, on an index that is empty.
+        """What `work` makes of the index; it may be called again, on an index that is empty.
 
         Raises:
-            sqlite3.OperationalError: another process writes for longer than `busy_s`.
+            sqlite3.OperationalError: another process writes for longer than `busy_s`, or `work` was interrupted.
         """
         if self._file is not None and self._memory is None:
-            for _ in range(2):
+            for _ in range(_TRIES):
                 inode = _inode(self._file)
                 try:
                     with self._opened(self._file, busy_s) as connection:
                         return work(connection)
                 except sqlite3.Error as error:
                     name = getattr(error, "sqlite_errorname", "")
-                    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                    if name.startswith(_PASSING):
                         raise
                     if not name.startswith(_VOID) or not _remove(self._file, inode):
                         break
@@ -88,15 +96,29 @@ class IndexFile:
             raise sqlite3.OperationalError(f"{file} is no file")
         uri = f"{file.absolute().as_uri()}?mode=rw"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=busy_s)) as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version != self._version:
+            self._prepare(connection, busy_s)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA secure_delete = ON")
+            yield connection
+
+    def _prepare(self, connection: sqlite3.Connection, busy_s: float) -> None:
+        """Check the layout, and make it in a new file. SQLite does not wait where two processes do that at once."""
+        deadline = time.monotonic() + busy_s
+        while True:
+            try:
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version == self._version:
+                    return
                 if version or connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
                     raise _foreign()
                 connection.execute("PRAGMA journal_mode = WAL")
                 self._lay_out(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA secure_delete = ON")
-            yield connection
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith(_PASSING) or time.monotonic() > deadline:
+                    raise
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                time.sleep(_AGAIN_S)
 
     @property
     def _version(self) -> int:

@@ -1,14 +1,16 @@
 """The end of a session, read without reading the rest: what was said last on the branch that counts."""
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from agent.recall import entry_text
-from agent.store.reading import reading
+from agent.store.reading import read_quietly
 from agent.transcript import Assistant, Entry, User, decode_payload
 from providers.types import TextBlock
 
@@ -33,31 +35,30 @@ def last_messages(path: Path, count: int = 6) -> tuple[Said, ...]:
     Raises:
         SchemaError: the file cannot be read.
     """
-    found: list[Said] = []
-    for entry in _back_from_head(path):
-        if text := _text(entry):
-            found.append(Said(entry.key, entry.kind, text[:_MOST_CHARS]))
-            if len(found) == count:
-                break
-    return tuple(reversed(found))
+
+    def read(connection: sqlite3.Connection) -> tuple[Said, ...]:
+        messages = ((entry, _text(entry)) for entry in _back_from_head(connection))
+        said = (Said(entry.key, entry.kind, text[:_MOST_CHARS]) for entry, text in messages if text)
+        return tuple(reversed(tuple(islice(said, count))))
+
+    return read_quietly(path, read)
 
 
-def _back_from_head(path: Path) -> Iterator[Entry]:
+def _back_from_head(connection: sqlite3.Connection) -> Iterator[Entry]:
     """The entries of the branch, the newest first; what cannot be read or is no message is passed over."""
-    with reading(path) as connection:
-        wanted: int | None = None
-        rows = connection.execute(
-            "SELECT key, parent, time_ms, CASE WHEN kind IN ('user', 'assistant') AND length(payload) <= ? "
-            "THEN payload END FROM entry ORDER BY key DESC LIMIT ?",
-            (_MOST_PAYLOAD_BYTES, _MOST_ROWS),
-        )
-        for number, (key, parent, time_ms, payload) in enumerate(rows):
-            if number and key != wanted:
-                continue
-            wanted = parent
-            if payload is not None:
-                with contextlib.suppress(msgspec.DecodeError, TypeError):
-                    yield Entry(key, parent, time_ms, decode_payload(payload))
+    wanted: int | None = None
+    rows = connection.execute(
+        "SELECT key, parent, time_ms, CASE WHEN kind IN ('user', 'assistant') AND length(payload) <= ? "
+        "THEN payload END FROM entry ORDER BY key DESC LIMIT ?",
+        (_MOST_PAYLOAD_BYTES, _MOST_ROWS),
+    )
+    for number, (key, parent, time_ms, payload) in enumerate(rows):
+        if number and key != wanted:
+            continue
+        wanted = parent
+        if payload is not None:
+            with contextlib.suppress(msgspec.DecodeError, TypeError):
+                yield Entry(key, parent, time_ms, decode_payload(payload))
 
 
 def _text(entry: Entry) -> str:

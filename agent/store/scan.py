@@ -18,17 +18,25 @@ BESIDE = (".db-wal", ".db-shm", ".lock")
 class FoundFile(Struct, frozen=True):
     """A session file as the file system describes it."""
 
-    path: Path
+    folder: Path
+    name: str
     stamp: str
     """Another text after each write: size, time and inode of the file and of its write-ahead log."""
     changed_s: float
     """Time of the last write; the newest rows may be in the write-ahead log."""
     size_bytes: int
     """With the log."""
+    has_log: bool = False
+    """Whether there is something in the log: it is open, or was not closed."""
 
     @property
     def id(self) -> str:
-        return self.path.stem
+        return self.name[: -len(SUFFIX)]
+
+    @property
+    def path(self) -> Path:
+        """Made when it is asked for: thousands take longer than to look at the folder."""
+        return self.folder / self.name
 
 
 class Scan(Struct, frozen=True):
@@ -58,8 +66,8 @@ def scan(folder: Path) -> Scan:
         return Scan()
     except OSError as error:
         return Scan((), (f"{folder} cannot be read: {error.strerror}.",))
-    files = [_found(folder / name, status, logs.get(name[: -len(SUFFIX)])) for name, status in databases]
-    files.sort(key=lambda file: (file.changed_s, file.path.name), reverse=True)
+    files = [_found(folder, name, status, logs.get(name[: -len(SUFFIX)])) for name, status in databases]
+    files.sort(key=lambda file: (file.changed_s, file.name), reverse=True)
     return Scan(tuple(files), tuple(sorted(problems)))
 
 
@@ -74,7 +82,7 @@ def look(path: Path) -> FoundFile | None:
     log = None
     with contextlib.suppress(OSError):
         log = path.with_name(path.stem + LOG_SUFFIX).stat()
-    return _found(path, status, log)
+    return _found(path.parent, path.name, status, log)
 
 
 def _regular(item: "os.DirEntry[str]") -> os.stat_result | None:
@@ -84,10 +92,11 @@ def _regular(item: "os.DirEntry[str]") -> os.stat_result | None:
         return None
 
 
-def _found(path: Path, status: os.stat_result, log: os.stat_result | None) -> FoundFile:
+def _found(folder: Path, name: str, status: os.stat_result, log: os.stat_result | None) -> FoundFile:
+    has_log = log is not None and log.st_size > 0  # a reader leaves an empty one behind
     stamp, size, changed = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", status.st_size, status.st_mtime
-    if log is not None and log.st_size:  # a reader leaves an empty log behind
+    if log is not None and has_log:
         stamp += f":{log.st_size}:{log.st_mtime_ns}"
         size += log.st_size
         changed = max(changed, log.st_mtime)
-    return FoundFile(path, stamp, changed if status.st_size else 0.0, size)
+    return FoundFile(folder, name, stamp, changed if status.st_size else 0.0, size, has_log)

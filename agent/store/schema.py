@@ -22,10 +22,15 @@ class SchemaError(Exception):
     """The file was written by a newer claw, is no session file, or cannot be read; one line of what, one of what to do."""
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a session file. A connection belongs to the thread that uses it; transactions are begun by hand."""
+def connect(path: Path, *, read_only: bool = False, settled: bool = False) -> sqlite3.Connection:
+    """Open a session file. A connection belongs to the thread that uses it; transactions are begun by hand.
+
+    `settled`: nobody writes it, so it is read as it stands, and nothing is made beside it.
+    """
     mode = "ro" if read_only else "rw"
-    if read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
+    if settled:
+        mode = "ro&immutable=1"
+    elif read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
         # SQLite wants to make the log's index beside the file even to read; where it cannot, nobody can write either.
         mode = "ro&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode={mode}"

@@ -12,15 +12,18 @@ from msgspec import Struct
 
 from agent.config.paths import path_text
 from agent.store.base import Blob, QueuedMessage, SessionMeta
-from agent.store.index import SessionIndex, SessionInfo
+from agent.store.index import SessionIndex
 from agent.store.lock import SessionLock
 from agent.store.queue_rows import read_messages
-from agent.store.reading import read_meta, reading
+from agent.store.reading import read_meta, read_quietly, reading
 from agent.store.scan import scan
 from agent.store.schema import SchemaError
 from agent.store.session_file import SessionFile
+from agent.store.session_info import SessionInfo
 from agent.transcript import Entry, Transcript, decode_payload
 
+_LOOKED_INTO = 8
+"""Files that are opened before the index is asked: mostly the session is among them."""
 Failed = Callable[[str], None]
 Closed = Callable[[Path], None]
 """See `SessionFile`."""
@@ -108,13 +111,25 @@ def find(folder: Path, session_id: str) -> Path:
     return (exact or hits)[0]
 
 
-def newest(folder: Path, project: Path) -> Path | None:
-    """The session of this project that was written last."""
-    for path in (file.path for file in scan(folder).files):
-        with contextlib.suppress(SchemaError), reading(path) as connection:
-            if read_meta(connection, path).project == path_text(project):
-                return path
+def newest(folder: Path, project: Path, index: SessionIndex | None = None) -> Path | None:
+    """The session of this project that was written last. `index` spares a look into each file where many others are newer."""
+    wanted = path_text(project)
+    known: dict[str, tuple[str, str]] = {}
+    for number, file in enumerate(scan(folder).files):
+        if number == _LOOKED_INTO and index is not None:
+            known = index.projects()
+        stamp, its_project = known.get(file.id, ("", ""))
+        if stamp != file.stamp:
+            its_project = _project(file.path)
+        if its_project == wanted:
+            return file.path
     return None
+
+
+def _project(path: Path) -> str:
+    with contextlib.suppress(SchemaError):
+        return read_quietly(path, lambda connection: read_meta(connection, path).project)
+    return ""
 
 
 def of_project(folder: Path, project: Path, without: str) -> Iterator[tuple[str, tuple[Entry, ...]]]:

@@ -15,23 +15,23 @@ MOST_CHARS = 80
 MOST_GIVEN_CHARS = 200
 
 
-def first_line(user: User) -> str:
+def first_line(user: User, most_chars: int = MOST_CHARS) -> str:
     """The first line with something in it, cut; empty for a message of claw's own or without text."""
     if user.synthetic:
         return ""
     text = next((b.text for b in user.blocks if isinstance(b, TextBlock) and b.text.strip()), "")
-    return text.strip().split("\n", 1)[0].strip()[:MOST_CHARS]
+    return text.strip().split("\n", 1)[0].strip()[:most_chars]
 
 
-def title_of(entries: Iterable[Entry]) -> str:
-    """The newest title that was given, else the first line of the first message that has one."""
+def title_of(entries: Iterable[Entry], most_chars: int = MOST_CHARS) -> str:
+    """The newest title that was given, else the first line of the first message that has one, cut to `most_chars`."""
     given, first = "", ""
     for entry in entries:
         match entry.payload:
             case Setting(title=str(title)):
                 given = title
             case User() as user if not first:
-                first = first_line(user)
+                first = first_line(user, most_chars)
     return given or first
 
 

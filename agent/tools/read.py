@@ -1,4 +1,5 @@
-"""The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is; or an image.
+"""The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is; of a notebook its cells;
+or an image.
 
 A file up to 8 MiB is read whole; of a larger one only the window is kept. Its hash, and with it the fact that later edits
 are checked against, is taken up to 64 MiB. A whole file that stands word for word in the model's window is not sent a
@@ -19,6 +20,7 @@ from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
 from agent.tools.file_lines import FileLines, read_lines
 from agent.tools.read_image import is_image, read_image
+from agent.tools.read_notebook import Notebook, is_notebook, pictures_shown, read_notebook
 from agent.transcript import FileFact
 
 MAX_LINES = 2_000
@@ -59,6 +61,9 @@ def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> To
     with context.workspace.open_file(real) as opened:
         if is_image(opened):
             return read_image(opened, shown, context.image_limits)
+        notebook = read_notebook(opened, shown) if is_notebook(real) and opened.stat.st_size else ""
+        if isinstance(notebook, Notebook):
+            return _cells(notebook, params, real, shown, context)
         size_bytes = opened.stat.st_size
         lines = read_lines(opened, shown, params.offset, min(params.limit, MAX_LINES), MAX_LINE_CHARS, stop)
     if lines.total == 0:
@@ -68,9 +73,32 @@ def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> To
         raise ToolError(f"{shown} has {count}; offset {params.offset:,} is behind its end.")
     else:
         lines, output = _listing(lines, size_bytes)
+    if notebook:
+        output = f"{output}\n[{notebook}]"
     facts = (_fact(real, lines, context),) if lines.sha256 else ()
     shown_lines = f"{len(lines.lines):,} line{'' if len(lines.lines) == 1 else 's'}"
     return ToolOutput(output, TextDetails(shown_lines), files=facts)
+
+
+def _cells(notebook: Notebook, params: ReadParams, real: Path, shown: str, context: ToolContext) -> ToolOutput:
+    """A window of a notebook's view, and its pictures. The model has not seen the file's own text by that."""
+    total = len(notebook.lines)
+    window = notebook.lines[params.offset - 1 : params.offset - 1 + min(params.limit, MAX_LINES)]
+    if not window:
+        raise ToolError(f"The view of {shown} has {total:,} lines; offset {params.offset:,} is behind its end.")
+    cut = frozenset(number for number, line in enumerate(window, params.offset) if len(line) > MAX_LINE_CHARS)
+    kept = tuple(line[:MAX_LINE_CHARS] for line in window)
+    lines, output = _listing(FileLines(params.offset, kept, cut, total, "UTF-8", notebook.sha256), 0)
+    last = params.offset + len(lines.lines) - 1
+    images, note = pictures_shown(notebook, params.offset, last, shown, context.image_limits)
+    text = "\n".join((output, *(image.caption.text for image in images), *([f"[{note}]"] if note else [])))
+    fact = FileFact(path_key(real), notebook.sha256)
+    before = context.known_files.get(fact.path)
+    if before is not None and before.sha256 == fact.sha256:
+        fact = replace(fact, ranges=before.ranges, whole=before.whole)
+    count = f"{notebook.cells:,} cell{'' if notebook.cells == 1 else 's'}"
+    blocks, blobs = tuple(image.block for image in images), tuple(image.blob for image in images)
+    return ToolOutput(text, TextDetails(count), blocks, blobs, (fact,))
 
 
 def _unless_unchanged(params: ReadParams, context: ToolContext, output: ToolOutput) -> ToolOutput:

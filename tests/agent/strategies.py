@@ -8,12 +8,14 @@ from agent.transcript import (
     Clearing,
     Compaction,
     Drop,
+    Entry,
     Payload,
     Pin,
     PinnedText,
     Prefix,
     Reminder,
     Result,
+    Rewind,
     Setting,
     Transcript,
     Undo,
@@ -93,3 +95,17 @@ def transcripts(draw: st.DrawFn, max_size: int = 18) -> Transcript:
     for _ in range(draw(st.integers(0, max_size))):
         transcript.append(draw(step(transcript)), 0)
     return transcript
+
+
+@st.composite
+def trees(draw: st.DrawFn, max_size: int = 20) -> list[Entry]:
+    """All entries of a transcript in which the user went back and forth between branches, as they came to be."""
+    transcript = Transcript()
+    entries: list[Entry] = []
+    for _ in range(draw(st.integers(0, max_size))):
+        if entries and draw(st.integers(0, 4)) == 0:
+            target = draw(st.sampled_from(entries)).key
+            entries.append(transcript.append(Rewind(), 0, parent=target))
+        else:
+            entries.append(transcript.append(draw(step(transcript)), 0))
+    return entries

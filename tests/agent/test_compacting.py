@@ -226,6 +226,22 @@ async def test_C4b_an_accepted_draft_is_told_too(one_desk: Desk) -> None:
     assert f'"tokens": {finished.tokens_after}' in (desk.project / "after.json").read_text()
 
 
+async def test_C4b_esc_in_a_hook_behind_a_compaction_by_hand_ends_the_hook_and_tells_what_was_done(
+    one_desk: Desk,
+) -> None:
+    desk = hooked(small(one_desk, **LARGE), after="touch started; sleep 60; touch ended")
+    async with desk.open() as talk:
+        await fill(desk, talk)
+        desk.wire.reply(SUMMARY)
+        compacting = asyncio.ensure_future(talk.session.compact())
+        while not (desk.project / "started").exists():  # noqa: ASYNC110  # another process makes it
+            await asyncio.sleep(0.01)
+        talk.session.interrupt()
+        finished = await compacting
+        assert finished.key is not None and talk.of(CompactionFinished) == [finished]
+    assert not (desk.project / "ended").exists() and len(desk.payloads(Compaction)) == 1
+
+
 async def test_C4b_a_refusal_changes_nothing_and_automatic_ones_stop_asking_the_hook(one_desk: Desk) -> None:
     hooked(small(one_desk), "echo ran >>runs; echo 'not in this session' >&2; exit 2")
     async with one_desk.open() as talk:

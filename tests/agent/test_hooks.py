@@ -50,6 +50,9 @@ async def test_C4b_exit_2_refuses_with_standard_error_and_no_later_hook_runs(tmp
         ("echo broken >&2; exit 1", "exit code 1): broken"),
         ("kill -9 $$", "did not end by itself"),
         ("no-such-program", "127"),
+        ("seq 900 >&2; exit 1", "exit code 1): 1 2 3 "),
+        ("yes", "failed"),
+        ("yes >&2", "failed"),
     ],
 )
 async def test_C4b_any_other_failure_warns_and_goes_on(tmp_path: Path, command: str, says: str) -> None:
@@ -58,6 +61,13 @@ async def test_C4b_any_other_failure_warns_and_goes_on(tmp_path: Path, command: 
         await made.after(FACTS)
     assert len(events) == 2
     assert all(isinstance(event, Notice) and says in event.text and event.level == "warning" for event in events)
+    assert all(isinstance(event, Notice) and len(event.text) < 600 and "\n" not in event.text for event in events)
+
+
+async def test_C4b_a_long_reason_of_a_refusal_is_one_line_of_bounded_length(tmp_path: Path) -> None:
+    async with hooks(tmp_path, "seq 9000 >&2; exit 2") as (made, _):
+        answer = await made.before(FACTS)
+    assert isinstance(answer, HookRefused) and answer.reason.startswith("1 2 3 ") and len(answer.reason) <= 400
 
 
 async def test_C4b_one_that_hangs_is_ended_at_its_time_limit_and_a_cancellation_goes_through(tmp_path: Path) -> None:

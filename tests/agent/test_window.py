@@ -8,6 +8,7 @@ from agent.transcript import (
     Clearing,
     Compaction,
     Drop,
+    Entry,
     Payload,
     Pin,
     PinnedText,
@@ -25,6 +26,7 @@ from providers.types import (
     AssistantMessage,
     Message,
     OpaqueBlock,
+    PromptSection,
     TextBlock,
     ThinkingBlock,
     ToolCall,
@@ -32,7 +34,8 @@ from providers.types import (
     Usage,
     UserMessage,
 )
-from tests.agent.strategies import transcripts
+from tests.agent.context.test_compaction_property import unanswered
+from tests.agent.strategies import transcripts, trees
 
 
 def user(text: str) -> User:
@@ -69,15 +72,16 @@ def flat(messages: list[Message]) -> list[tuple[str, bytes]]:
     return out
 
 
-@given(transcripts())
-def test_fold_equals_rebuild(transcript: Transcript) -> None:
-    live = Window()
-    seen = []
-    for entry in transcript.branch:
-        seen.append(entry)
-        live.apply(seen, entry)
+@given(trees())
+def test_fold_equals_rebuild_also_where_the_user_went_back(entries: list[Entry]) -> None:
+    live, transcript = Window(), Transcript()
+    for entry in entries:
+        transcript.add(entry)
+        live.apply(transcript.branch, entry)
+        assert not unanswered(live.sealed())
     rebuilt = window(transcript.branch)
     for name in (
+        "pins",
         "prefix",
         "messages",
         "keys",
@@ -127,6 +131,52 @@ def test_the_old_request_is_a_prefix_unless_the_generation_changed(transcript: T
             assert flat(live.sealed())[: len(sent)] == sent
         else:
             sent = []
+
+
+def test_going_back_behind_the_prefix_leaves_none() -> None:
+    transcript, live = folded(SETTING, Prefix((PromptSection("s", "text", True),), ()), user("go"))
+    entry = transcript.append(Rewind(), 0, parent=1)
+    live.apply(transcript.branch, entry)
+    assert live.prefix == window(transcript.branch).prefix == Prefix((), ())
+
+
+def test_an_undo_of_an_undo_gives_back_what_a_range_compaction_a_pin_and_a_drop_did_and_a_rewind_takes_all_back() -> (
+    None
+):
+    transcript, live = folded(
+        SETTING,
+        user("one"),
+        assistant(ToolCall("a", "read", "{}")),
+        result("a", "A"),
+        assistant(TextBlock("first")),
+        user("two"),
+        assistant(TextBlock("second")),
+    )
+
+    def add(payload: Payload, parent: int | None = None) -> list[str]:
+        entry = transcript.append(payload, 0, parent)
+        live.apply(transcript.branch, entry)
+        rebuilt = window(transcript.branch)
+        assert (live.messages, live.keys, live.pins) == (rebuilt.messages, rebuilt.keys, rebuilt.pins)
+        assert not unanswered(live.sealed())
+        return [b.text for m in live.messages for b in m.blocks if isinstance(b, TextBlock)]
+
+    whole = add(Pin((2,)))
+    middle = add(Compaction("rest", "r", 9, "manual", 10, 5, first_replaced=6))
+    assert middle == ["one", "A", "first", "rest"]
+    dropped = add(Drop((4,)))
+    assert dropped == ["one", "first", "rest"]
+    compacted = add(Compaction("all", "s", 6, "auto", 10, 5, pinned=(PinnedText(8, "pinned one"),)))
+    assert compacted == ["all", "pinned one", "rest"]
+    assert add(Undo((8,))) == ["all", "rest"]
+    assert add(Undo((12,))) == compacted
+    assert add(Undo((11,))) == dropped
+    assert add(Undo((10,))) == middle
+    assert add(Undo((15,))) == dropped
+    assert add(Undo((9, 14))) == ["all", "pinned one", "two", "second"]
+    assert add(Rewind(), parent=12) == ["all", "rest"]
+    assert add(Rewind(), parent=8) == whole
+    assert add(Rewind(), parent=17) == ["all", "pinned one", "two", "second"]
 
 
 @given(transcripts(), st.data())

@@ -8,15 +8,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from agent.config.layers import load_config
 from agent.config.paths import Paths
 from agent.store.base import SessionMeta
 from agent.store.index import SessionIndex
 from agent.store.session_file import SessionFile
 from agent.transcript import Assistant, Entry, Result, User
 from providers.types import TextBlock, Usage
-from tests.benchmarks.kit import CLAW, clean_env, compile_all, median, quantile, show
+from tests.benchmarks.kit import CLAW, clean_env, compile_all, median, quantile, show, spread
+from tests.tui.harness import press, running, screen_text, until
+from tui.arguments import Arguments
+from tui.bridge import SessionSummary
+from tui.sessions_on_disk import SessionsOnDisk
+from tui.startup import Startup
 
 SESSIONS = 2_000
 TEMPLATES = 40
@@ -32,7 +39,7 @@ def main() -> bool:
         env = clean_env(home)
         paths = Paths.from_env(env)
         make_sessions(paths.sessions, project)
-        good = [_index(paths), _command_line(env, project), asyncio.run(_picker(paths, project))]
+        good = [_index(paths), _command_line(env, project), asyncio.run(_picker(paths, env, project))]
     return all(good)
 
 
@@ -98,8 +105,32 @@ def _command_line(env: dict[str, str], project: Path) -> bool:
     return show("claw sessions list --all", whole, "ms", 600, f"--version {bare:.0f} ms")
 
 
-async def _picker(paths: Paths, project: Path) -> bool:
-    return True
+async def _picker(paths: Paths, env: dict[str, str], project: Path) -> bool:
+    """From the key to the first rows on the screen: with an index, and without one."""
+    startup = Startup(Arguments(), env, paths, project, project, load_config(paths, project, env, ()), {}, "")
+    warm = [await _opened(SessionsOnDisk(startup)) for _ in range(6)][1:]
+    cold = []
+    for _ in range(5):
+        for file in paths.data.glob("index.db*"):
+            file.unlink()
+        cold.append(await _opened(SessionsOnDisk(startup)))
+    good = show("the picker over 2,000 sessions, first rows", quantile(warm, 0.5), "ms", 200, spread(warm))
+    return show("  without an index", quantile(cold, 0.5), "ms", 200, spread(cold)) and good
+
+
+async def _opened(stored: SessionsOnDisk) -> float:
+    """Milliseconds."""
+
+    async def listed() -> Sequence[SessionSummary]:
+        return await asyncio.to_thread(stored.list_now)
+
+    async with running(list_sessions=listed, stored_sessions=lambda: stored) as (app, _):
+        started = time.perf_counter()
+        app.overlays.pick_session()
+        await until(lambda: "▸" in screen_text(app))
+        taken = (time.perf_counter() - started) * 1000
+        await press(app, "escape")
+    return taken
 
 
 if __name__ == "__main__":

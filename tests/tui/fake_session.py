@@ -23,6 +23,8 @@ from agent.events import (
     SettingChanged,
     StepStarted,
     TextStreamed,
+    ToolFinished,
+    ToolStarted,
     TurnEnded,
     TurnEndReason,
     TurnStarted,
@@ -31,14 +33,18 @@ from agent.events import (
 from agent.fitting import CompactionCost, Confirm
 from agent.instructions.item import InstructionItem
 from agent.instructions.report import InstructionsReport
+from agent.job import JobView
 from agent.permissions.approval import Answer, ApprovalRequest, Approver
 from agent.recall import Hit
 from agent.side_question import SideAnswer
+from agent.tools.details import TextDetails
+from agent.user_input import UserInput, plain_input
 from providers.types import Effort, TextBlock, Usage
 from tui.bridge import Launch, Mode, Target
 
 COST = CompactionCost(1, 83_000, 40, 0.26, "You asked for it.")
 PREVIEW = CompactionPreview(42, 81_200, 92_300, COST)
+ASIDE = SideAnswer("It is [b]red[/b].", cost_usd=0.012)
 LOSSES = (
     Loss("demand", "Never touch the lockfile [b]by hand[/b].", 3),
     Loss("path", "src/parser/lexer.py", 12),
@@ -128,9 +134,14 @@ class FakeSession:
     accepted: list[tuple[CompactionDraft, str | None, tuple[Loss, ...]]] = field(default_factory=list)
     hits: tuple[Hit, ...] = ()
     report: CostReport = COSTS
+    running_jobs: Sequence[JobView] = ()
     confirm: Confirm | None = None
+    later: list[str] = field(default_factory=list)
+    """What waits for the end of the turn."""
+    read: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while files and commands take no time; a test that wants to see them at it clears it."""
     efforts: tuple[str, ...] = ("off", "low", "medium", "high")
-    aside: SideAnswer | Exception = SideAnswer("It is [b]red[/b].", cost_usd=0.012)
+    aside: SideAnswer | Exception = ASIDE
     aside_pieces: tuple[str, ...] = ("It is ", "[b]red[/b].")
     aside_gate: asyncio.Event = field(default_factory=asyncio.Event)
     _end: "asyncio.Future[TurnEndReason] | None" = None
@@ -139,7 +150,13 @@ class FakeSession:
     def running(self) -> bool:
         return self._end is not None
 
-    async def prompt(self, text: str) -> TurnEnded:
+    async def prepare(self, text: str, mentions: Sequence[str]) -> UserInput:
+        self.calls.append(("prepare", *mentions))
+        await self.read.wait()
+        return plain_input(text)
+
+    async def prompt(self, message: str | UserInput) -> TurnEnded:
+        text = message if isinstance(message, str) else message.text
         self.calls.append(("prompt", text))
         self.key += 1
         self._end = asyncio.get_running_loop().create_future()
@@ -168,10 +185,47 @@ class FakeSession:
     async def ask(self, request: ApprovalRequest) -> Answer:
         return await self.approver(request)
 
-    def steer(self, text: str) -> None:
-        self.calls.append(("steer", text))
-        self.queued = (*self.queued, text)
-        self.emit(QueueChanged(self.queued))
+    async def prompt_next(self) -> TurnEnded | None:
+        if not self.later:
+            return None
+        text, *self.later = self.later
+        self._show_queue()
+        return await self.prompt(text)
+
+    def steer(self, message: str | UserInput, *, after_turn: bool = False) -> None:
+        text = message if isinstance(message, str) else message.text
+        self.calls.append(("queue" if after_turn else "steer", text))
+        if after_turn:
+            self.later.append(text)
+        else:
+            self.queued = (*self.queued, text)
+        self._show_queue()
+
+    def take_back(self) -> str | None:
+        if self.later:
+            text = self.later.pop()
+        elif self.queued:
+            *rest, text = self.queued
+            self.queued = tuple(rest)
+        else:
+            return None
+        self.calls.append(("take back", text))
+        self._show_queue()
+        return text
+
+    def _show_queue(self) -> None:
+        self.emit(QueueChanged((*self.queued, *self.later), len(self.later)))
+
+    async def run_shell(self, command: str, *, in_window: bool = True) -> None:
+        self.calls.append(("shell" if in_window else "shell aside", command))
+        self.emit(ToolStarted("user-1", "!", command))
+        ended = "ended"
+        try:
+            await self.read.wait()
+        except asyncio.CancelledError:
+            ended = "interrupted"
+        self.calls.append((f"shell {ended}",))
+        self.emit(ToolFinished("user-1", "!", 0, ended != "ended", TextDetails(ended, "[b]some[/b] output"), ""))
 
     async def ask_aside(
         self, question: str, on_text: Callable[[str], None], on_retry: Callable[[RetryScheduled], None]
@@ -241,6 +295,12 @@ class FakeSession:
 
     def entry(self, key: int) -> str:
         return f"all of entry {key}\n\x1b[31mred"
+
+    def jobs(self) -> Sequence[JobView]:
+        return self.running_jobs
+
+    async def kill_job(self, number: int) -> None:
+        self.calls.append(("kill job", str(number)))
 
     def instruction_items(self) -> tuple[InstructionItem, ...]:
         return (InstructionItem("/project/AGENTS.md", "project", "in the project", text="Be kind.", chars=8),)
@@ -321,6 +381,8 @@ class Opener:
         if target.kind == "resume":
             session.id = target.session_id
         session.written.set()
+        session.aside_gate.set()
+        session.read.set()
         for name, value in self.attributes.items():
             setattr(session, name, value)
         self.sessions.append(session)

@@ -326,14 +326,10 @@ async def test_a_turn_that_fails_unexpectedly_is_told_and_the_next_message_works
         await until(lambda: asked == ["a", "b"])
 
 
-async def test_no_key_shows_what_to_set_and_the_demo_is_one_key_away() -> None:
-    missing = NoKey("~/.local/share/claw/auth.json", "~/.config/claw/config.toml")
-    async with running(opened=False, missing_key=missing) as (app, opener):
-        await until(lambda: "ANTHROPIC_API_KEY" in screen_text(app))
-        text = screen_text(app)
-        for part in ("OPENAI_API_KEY", "auth.json", "config.toml", "base_url", "demo", "quit"):
-            assert part in text
+async def test_without_a_key_the_demo_is_one_key_away() -> None:
+    async with running(opened=False, missing_key=NoKey("auth.json", "config.toml")) as (app, opener):
         await until(lambda: isinstance(app.screen, Dialog) and app.screen.is_drawn)
+        assert "demo" in screen_text(app) and "Quit" in screen_text(app)
         await press(app, "d", "escape")
         assert opener.targets == []
         await late_key(app, "d")
@@ -341,7 +337,7 @@ async def test_no_key_shows_what_to_set_and_the_demo_is_one_key_away() -> None:
         await until(lambda: len(app.screen_stack) == 1)
 
 
-async def test_no_key_can_be_left() -> None:
+async def test_without_a_key_it_can_be_left() -> None:
     async with running(opened=False, missing_key=NoKey("a", "b")) as (app, _):
         await until(lambda: isinstance(app.screen, Dialog) and app.screen.is_drawn)
         await late_key(app, "q")

@@ -21,7 +21,8 @@ def test_every_option_is_taken() -> None:
     given = parse(
         ["-p", "x", "--output-format", "json", "-m", "openai/gpt-6", "--effort", "high", "--mode", "edits", "--fork",
          "-r", "2026", "--max-turns", "3", "--max-cost", "0.5", "--add-dir", "/a", "--add-dir", "/b", "--config",
-         "context.trigger=0.5", "--profile", "work", "--no-instructions", "--trust"]
+         "context.trigger=0.5", "--profile", "work", "--no-instructions", "--trust", "--tools", "read, grep",
+         "--append-system-prompt", "Be brief.", "--output-schema", "s.json"]
     )  # fmt: skip
     assert given == Arguments(
         prompt="x",
@@ -39,6 +40,9 @@ def test_every_option_is_taken() -> None:
         profile="work",
         no_instructions=True,
         trust=True,
+        tools=("read", "grep"),
+        append_system_prompt="Be brief.",
+        output_schema="s.json",
     )
 
 
@@ -94,3 +98,78 @@ def test_help_and_version_end_well(argv: list[str], capsys: pytest.CaptureFixtur
         parse(argv)
     assert ended.value.code == 0
     assert "claw" in capsys.readouterr().out
+
+
+VALUED = {
+    "--model": "model", "-m": "model", "--append-system-prompt": "append_system_prompt", "--output-schema": "output_schema",
+    "--profile": "profile",
+}  # fmt: skip
+LISTED = {"--config": "config", "--add-dir": "add_dirs", "--allowed-tools": "allowed_tools", "--tools": "tools"}
+
+
+@pytest.mark.parametrize("value", ["--config=/tmp/e.toml", "-p", "-1", "--mode", "--version", "-h", "-c", "a=b", ""])
+def test_T108_a_value_stays_a_value_whatever_it_looks_like(value: str) -> None:
+    for option, field in VALUED.items():
+        given = parse(["-p", "x", option, value, "--mode", "plan"])
+        assert (getattr(given, field), given.mode, given.prompt) == (value, "plan", "x"), option
+    for option, field in LISTED.items():
+        assert value == "" or getattr(parse([option, value, "hi"]), field) == (value,), option
+    assert parse(["-p", value, "-m", value]) == Arguments(prompt=value, print_mode=True, model=value)
+    assert parse(["--", value]) == Arguments(prompt=value)
+
+
+def test_T108_behind_two_dashes_nothing_is_an_option() -> None:
+    with pytest.raises(UsageError):
+        parse(["--", "--model", "x"])
+    assert parse(["--mode", "plan", "--", "--mode=auto"]) == Arguments(mode="plan", prompt="--mode=auto")
+
+
+def test_no_tools_is_another_thing_than_all() -> None:
+    assert parse(["--tools", ""]).tools == ()
+    assert parse(["x"]).tools is None
+
+
+def test_messages_as_lines_are_print_mode_by_themselves() -> None:
+    both = ["--input-format", "stream-json", "--output-format", "stream-json"]
+    assert parse(both) == Arguments(print_mode=True, input_format="stream-json", output_format="stream-json")
+    assert parse([*both, "-p", "first"]).prompt == "first"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--input-format", "stream-json"],
+        ["--input-format", "stream-json", "--output-format", "json", "-p", "x"],
+        ["--output-format", "json", "x"],
+        ["--output-schema", "s.json"],
+        ["-m"],
+        ["-m", "--"],
+        ["--append-system-prompt=--"],
+        ["--tools"],
+        ["--max-cost", "-1"],
+        ["--max-cost", "nan"],
+        ["--max-turns", "1.5"],
+        ["config", "set"],
+        ["config", "set", "a"],
+        ["config", "set", "--unset"],
+        ["config", "set", "a", "b", "c"],
+        ["doctor", "now"],
+        ["completion"],
+    ],
+)
+def test_what_does_not_go_together_is_told(argv: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse(argv)
+
+
+def test_config_set_takes_keys_and_values_with_dashes() -> None:
+    given = Arguments(command="config", action="set", key="a.b", value="-1")
+    assert parse(["config", "set", "a.b", "-1"]) == given
+    assert parse(["config", "set", "--", "a.b", "-1"]) == given
+    assert parse(["config", "set", "--", "--unset", "--local"]) == Arguments(
+        command="config", action="set", key="--unset", value="--local"
+    )
+    assert parse(["config", "set", "a.b", "-1", "--project"]) == Arguments(
+        command="config", action="set", key="a.b", value="-1", scope="project"
+    )
+    assert parse(["config", "set", "--unset", "a.b"]).unset

@@ -16,9 +16,9 @@ def test_a_command_is_a_slash_and_a_word_and_a_path_is_not(text: str, expected: 
 
 
 def test_the_commands_that_are_promised_are_in_the_table() -> None:
-    assert {c.name for c in COMMANDS} == {
+    assert {c.name for c in COMMANDS} >= {
         "help", "model", "mode", "compact", "context", "new", "resume", "quit", "undo", "pin", "instructions", "cost",
-        "history",
+        "history", "effort", "setup", "btw", "diff", "copy", "export", "fork", "title", "config", "theme", "jobs", "init",
     }  # fmt: skip
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))
@@ -26,7 +26,11 @@ def test_the_commands_that_are_promised_are_in_the_table() -> None:
 
 def test_completion_offers_names_by_beginning_then_by_content_and_then_arguments() -> None:
     assert [c.insert for c in complete("/")] == [f"/{c.name} " if c.needs_argument else f"/{c.name}" for c in COMMANDS]
-    assert [c.insert for c in complete("/con")] == ["/context"]
+    assert [c.insert for c in complete("/con")] == ["/context", "/config"]
+    assert [c.insert for c in complete("/bt")] == ["/btw "]
+    assert [c.insert for c in complete("/effort ")] == [f"/effort {level}" for level in ("off", "low", "medium", "high")]
+    assert [c.insert for c in complete("/theme claw")] == ["/theme claw-dark", "/theme claw-light"]
+    assert [c.insert for c in complete("/copy ")] == ["/copy code"]
     assert [c.insert for c in complete("/memory")] == ["/instructions"]
     assert [c.insert for c in complete("/compact ")] == [
         f"/compact {word}" for word in ("preview", "edit", "from", "up to")

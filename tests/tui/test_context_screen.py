@@ -171,7 +171,7 @@ async def test_an_edit_is_priced_then_done_then_shown(key: str, action: str, sta
         await to(app, 52)
         await press(app, key)
         assert source.applied == []
-        told = f"{action.capitalize()}: frees 18,400 tokens; 12,400 tokens of cache are written anew (≈ $0.040)."
+        told = f"{action.capitalize()}: frees about 18,400 tokens; 12,400 tokens of cache are written anew (≈ $0.040)."
         await sees(app, f"{told} – Enter does it, Esc not")
         await press(app, "enter")
         assert [(edit.action, edit.keys) for edit in source.applied] == [(action, (52,))]
@@ -284,7 +284,7 @@ def test_a_question_says_what_is_freed_lost_and_moved() -> None:
     assert question(edit) == "Pin: frees nothing now; no cache is lost. It takes effect at the next compaction."
     edit = Edit("restore", (), (4, 5), 9, -3_210, 12_400, 0.000_2)
     assert question(edit) == (
-        "Restore: adds 3,210 tokens; 12,400 tokens of cache are written anew (≈ under $0.001). 2 entries move together."
+        "Restore: adds about 3,210 tokens; 12,400 tokens of cache are written anew (≈ under $0.001). 2 entries move together."
     )
     for without_price in (None, 0.0):
         assert "(≈" not in question(Edit("drop", (), (4,), 9, 10, 20, without_price))
@@ -350,7 +350,7 @@ async def test_small_terminals_show_gauge_list_and_price(size: tuple[int, int]) 
         assert "≈42,342 of 172,000 tokens" in rows(app)[0] and "src/reader.py" in screen_text(app)
         assert ("The gauge over" in screen_text(app)) is (size[1] >= 30)
         await press(app, "d")
-        await sees(app, "frees 18,400 tokens", "Enter does it, Esc not", "src/reader.py")
+        await sees(app, "frees about 18,400 tokens", "Enter does it, Esc not", "src/reader.py")
 
 
 async def test_where_the_chart_has_no_room_c_shows_it_in_the_lists_place() -> None:

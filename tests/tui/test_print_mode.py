@@ -200,7 +200,7 @@ async def test_sessions_are_listed_and_shown(desk: Desk) -> None:
     desk.wire.reply("Nothing \x1b[31mred\x1b[0m here.")
     async with desk.open() as talk:
         await talk.session.prompt("what is here?\nlook")
-    listed = await run(desk, "sessions", "list")
+    listed = await run(desk, "sessions", "list", "--all")
     assert listed.code == 0 and listed.out.count("\n") == 1
     assert talk.session.id in listed.out and str(desk.project.resolve()) in listed.out and "what is here?" in listed.out
     shown = await run(desk, "sessions", "show", talk.session.id[:-2])
@@ -261,7 +261,7 @@ async def test_T65_a_folder_and_a_prompt_that_are_no_text(desk: Desk) -> None:
     assert await run(desk, "-p", os.fsdecode(b"gr\xfc\xdfe"), "-m", desk.model) == Done(0, "Yes.\n", "")
     assert await run(desk, "-c", "-p", "again") == Done(0, "Yes.\n", "")
     assert prompts(desk) == ["gr\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}e"] * 2
-    listed = await run(desk, "sessions", "list")
+    listed = await run(desk, "sessions", "list", "--all")
     assert listed.code == 0 and "caf\\xe9" in listed.out
     assert (await run(desk, "context", "--json")).json["used_tokens"] > 0
 

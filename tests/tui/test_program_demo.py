@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.fakes.session_kit import Desk, make_project
 from tests.tui.program import Program
+from tui.screens.dialog import GUARD_S
 
 QUESTION, END = "Yes, once", "no model was involved"
 
@@ -23,11 +24,15 @@ def test_without_a_key_the_demo_is_one_key_away_and_leaves_nothing(desk: Desk) -
     make_project(desk.project, {"mine.py": "x = 1\n"})
     before = everything(desk.project, desk.home)
     with without_key(desk, CLAW_DEMO_CHARS_PER_S="0") as claw:
-        shown = claw.wait_for("No key yet")
+        claw.wait_for("Set up claw")
+        claw.read_for(GUARD_S + 0.2)
+        claw.type("h")
+        shown = claw.wait_for("export ANTHROPIC_API_KEY")
         told_whole = re.sub(r"[│↳\s]", "", shown)  # a long path is wrapped
         for told in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", f"{desk.home}/data/auth.json", "/config/config.toml"):
             assert told in told_whole, shown
-        claw.answer("d", "No key yet")
+        claw.type("\x1b")
+        claw.answer("d", "Set up claw")
         claw.wait_for_status("(scripted/demo)")
         claw.say("anything")
         asked = 0
@@ -50,7 +55,7 @@ def test_without_a_key_the_demo_is_one_key_away_and_leaves_nothing(desk: Desk) -
 def test_without_a_key_q_leaves(desk: Desk) -> None:
     before = everything(desk.project, desk.home)
     with without_key(desk) as claw:
-        claw.answer("q", "No key yet")
+        claw.answer("q", "Set up claw")
         assert claw.wait_end() == 0
         claw.assert_restored()
     assert everything(desk.project, desk.home) == before

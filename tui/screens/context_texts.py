@@ -30,7 +30,8 @@ def heading(gauge: GaugeChanged, width: int) -> Content:
 def question(edit: Edit) -> str:
     """What an edit frees and costs, in a sentence."""
     freed, lost = edit.freed_tokens, edit.cache_lost_tokens
-    told = [f"frees {freed:,} tokens" if freed > 0 else f"adds {-freed:,} tokens" if freed < 0 else "frees nothing now"]
+    size = f"about {abs(freed):,} tokens"
+    told = [f"frees {size}" if freed > 0 else f"adds {size}" if freed < 0 else "frees nothing now"]
     if lost > 0:
         cost = f" (≈ {_cost(edit.cost_usd)})" if edit.cost_usd else ""
         told.append(f"{lost:,} tokens of cache are written anew{cost}")

@@ -5,13 +5,14 @@ A provider that does not answer is named with the reason below the list.
 
 from collections.abc import Awaitable, Callable
 
+from textual import events
 from textual.content import Content
 from textual.widgets import OptionList, Static
 
 from tui.current import said
 from tui.listed_models import Listing, ModelChoice, SilentProvider, abilities_text
 from tui.sanitize import clean, one_line
-from tui.screens.model_lines import model_line, silent_text
+from tui.screens.model_lines import model_line, name_cells, silent_text
 from tui.screens.picker import Line, Picker
 
 MOST_SILENT = 4
@@ -27,6 +28,7 @@ class ModelScreen(Picker):
         self._by_name: dict[str, ModelChoice] = {}
 
     def on_mount(self) -> None:
+        self.query_one("#box").border_subtitle = Content("context window · USD in/out for a million tokens")
         self.query_one("#note", Static).update(Content(f"now {one_line(self._current, 60)} · asking the providers…"))
         self.run_worker(self._fetch(), exit_on_error=False)
 
@@ -56,9 +58,13 @@ class ModelScreen(Picker):
             rows.append("No list. A typed name works.")
         self.query_one("#note", Static).update(Content(clean("\n".join(rows))))
 
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self.draw_again)
+
     def draw(self, line: Line) -> Content:
-        width = max(20, self.query_one("#lines", OptionList).scrollable_content_region.width - 1)
-        return model_line(self._by_name[line[0]], width, is_current=line[0] == self._current)
+        width = max(20, (self.query_one("#filter").size.width or self.app.size.width - 8) - 1)
+        cells = name_cells(list(self._by_name.values()), width)
+        return model_line(self._by_name[line[0]], width, cells, is_current=line[0] == self._current)
 
 
 def _line(model: ModelChoice) -> Line:

@@ -8,9 +8,9 @@ from textual.content import Content
 from tui.listed_models import ModelChoice, SilentProvider, abilities_text, price_text, window_text
 from tui.sanitize import one_line
 
-_WINDOW, _PRICE, _ABILITIES = 6, 20, 13
 _LEAST_NAME = 28
-"""Below this the columns give way, the last one first."""
+"""Before names get less than this, the columns give way, the last one first."""
+_NOW = " · now"
 
 
 def filtered(models: Sequence[ModelChoice], wanted: str) -> list[ModelChoice]:
@@ -23,25 +23,50 @@ def _searched(model: ModelChoice) -> str:
     return f"{model.name} {model.detail} {abilities_text(model)}".lower()
 
 
-def model_line(model: ModelChoice, width: int, *, is_current: bool = False, in_provider: bool = False) -> Content:
-    """One line of at most `width` cells. `in_provider`: the provider goes without saying."""
-    columns = [
-        (window_text(model.window_tokens), _WINDOW),
-        (price_text(model.price), _PRICE),
-        (abilities_text(model), _ABILITIES),
-    ]
-    if model.detail:
-        columns.append((one_line(model.detail, 60), 60))
-    mark = "▸ " if is_current else "  "
-    room = width - len(mark) - (4 if is_current else 0)
-    while columns and room - sum(cells + 1 for _, cells in columns) < _LEAST_NAME:
-        columns.pop()
-    name_cells = max(1, room - sum(cells + 1 for _, cells in columns))
-    name = one_line(model.name.partition("/")[2] if in_provider else model.name, name_cells)
-    tail = "".join(f" {text:<{cells}}" for text, cells in columns).rstrip()
-    gap = " " * (name_cells - cell_len(name)) if tail else ""
-    style = "bold" if is_current else ""
-    return Content.assemble((mark + name, style), gap, (tail, "$claw-dim"), (" now" if is_current else "", "$success"))
+def columns(model: ModelChoice) -> tuple[tuple[str, int], ...]:
+    """The facts as (text, cells)."""
+    return (
+        (window_text(model.window_tokens), 5),
+        (price_text(model.price), 12),
+        (abilities_text(model), 13),
+    )
+
+
+def name_cells(models: Sequence[ModelChoice], width: int, *, in_provider: bool = False) -> int:
+    """How many cells the names get in lines of `width` cells: what the longest needs, if the facts leave that much."""
+    longest = max((cell_len(_name(model, width, in_provider)) for model in models), default=0)
+    used = [any(text for text, _ in column) for column in zip(*map(columns, models), strict=True)]
+    facts = sum(cells + 1 for (_, cells), has in zip(columns(ModelChoice("")), used, strict=False) if has)
+    return max(1, min(longest, max(_LEAST_NAME, width - 2 - facts), width - 2))
+
+
+def model_line(
+    model: ModelChoice, width: int, cells: int, *, is_current: bool = False, in_provider: bool = False
+) -> Content:
+    """One line of at most `width` cells, the name in `cells` of them; facts that find no room are left out.
+
+    `in_provider`: the provider goes without saying.
+    """
+    mark, style = ("▸ ", "bold") if is_current else ("  ", "")
+    room = width - len(mark) - cells
+    tail = ""
+    for text, column in columns(model):
+        if column + 1 > room:
+            break
+        tail += f" {one_line(text, column):<{column}}"
+        room -= column + 1
+    tail = tail.rstrip()
+    room = width - len(mark) - cells - cell_len(tail) - (len(_NOW) if is_current else 0)
+    if model.detail and room > 2:
+        tail += f" {one_line(model.detail, room - 1)}"
+    if is_current and room >= 0:
+        tail += _NOW
+    name = _name(model, cells, in_provider)
+    return Content.assemble((mark + name, style), " " * (cells - cell_len(name)) if tail else "", (tail, "$claw-dim"))
+
+
+def _name(model: ModelChoice, cells: int, in_provider: bool) -> str:
+    return one_line(model.name.partition("/")[2] if in_provider else model.name, cells)
 
 
 def silent_text(provider: SilentProvider) -> str:

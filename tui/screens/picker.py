@@ -84,6 +84,14 @@ class Picker(Dialog[str]):
         options.set_options([Option(self.draw(line)) for line in self._shown])
         options.highlighted = 0 if self._shown else None
 
+    def draw_again(self) -> None:
+        """The lines at another width; the mark stays."""
+        options = self.query_one("#lines", OptionList)
+        marked = options.highlighted
+        self._filter(self.query_one("#filter", Input).value)
+        if marked is not None and marked < len(self._shown):
+            options.highlighted = marked
+
     @property
     def is_filtered(self) -> bool:
         return bool(self.query_one("#filter", Input).value.strip())

@@ -6,15 +6,16 @@ asked in threads, and an answer that comes too late for what is selected or type
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from tui.bridge import SessionSummary
 from tui.exact import Row
@@ -22,6 +23,7 @@ from tui.sanitize import clean, one_line
 from tui.screens.delete_session import DeleteSessionScreen
 from tui.screens.dialog import SMALL_ROWS, Dialog
 from tui.screens.rename_session import RenameScreen
+from tui.screens.session_texts import preview_rows, searched
 from tui.session_seam import SessionPreview, StoredSessions
 from tui.widgets.keys_row import Keys, KeysRow
 from tui.widgets.pager import Pager
@@ -30,8 +32,6 @@ from tui.widgets.session_list import SessionList
 _PREVIEW_FROM_ROWS = 16
 _TYPING_PAUSE_S = 0.12
 _MOVING_PAUSE_S = 0.06
-_MOST_SHOWN_CHARS = 1_500
-"""Of one message in the preview."""
 _LEAST_SEARCHED_CHARS = 2
 
 Rename = Callable[[str, str], Awaitable[None]]
@@ -71,22 +71,29 @@ class SessionsScreen(Dialog[str]):
         with Vertical(id="box", classes="sessions"):
             yield Input(placeholder="Words of the title, the project or the text, or an id", id="filter")
             yield SessionList(self._current, id="sessions")
+            yield Static(id="about", markup=False)
             yield Pager(id="preview")
             yield KeysRow(id="keys")
 
     def on_mount(self) -> None:
         self.query_one("#filter", Input).focus()
         self._arrange()
-        self.run_worker(self._fetch(), exit_on_error=False)
+        self._work(self._fetch, "list")
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self.query_one("#preview").display = self.app.size.height >= _PREVIEW_FROM_ROWS
-        self.query_one("#keys").display = self.app.size.height >= SMALL_ROWS
+        for name in ("#about", "#keys"):
+            self.query_one(name).display = self.app.size.height >= SMALL_ROWS
 
     @property
     def rows_beside_text(self) -> int:
         return max(6, (self.app.size.height * 3) // 5)
+
+    def _work(self, work: Callable[[], Coroutine[None, None, None]], group: str) -> None:
+        """Begin it, and drop what the same group was at."""
+        begun: Any = work  # as a coroutine it would never be awaited, were it dropped before it began
+        self.run_worker(begun, group=group, exclusive=True, exit_on_error=False)
 
     # ------------------------------------------------------------------ the list
 
@@ -96,6 +103,7 @@ class SessionsScreen(Dialog[str]):
             self._state = ""
             self._arrange()
             if self._stored is not None:
+                await self._drawn()  # reading takes the processor, and the first rows are what is waited for
                 batches = self._stored.refresh()
                 while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                     self._sessions.update((session.id, session) for session in batch if session.id in self._sessions)
@@ -106,6 +114,11 @@ class SessionsScreen(Dialog[str]):
             return
         self._look_for(self._wanted)  # in what was read meanwhile
 
+    async def _drawn(self) -> None:
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
+
     @property
     def _wanted(self) -> str:
         return self.query_one("#filter", Input).value
@@ -114,7 +127,7 @@ class SessionsScreen(Dialog[str]):
         """Show what fits: sessions whose title does first, then those whose text does."""
         words = self._wanted.lower().split()
         ours = [s for s in self._sessions.values() if self._all or s.is_own]
-        named = [s for s in ours if all(word in _searched(s) for word in words)]
+        named = [s for s in ours if all(word in searched(s) for word in words)]
         shown = named
         if words:
             ids = {session.id for session in named}
@@ -178,7 +191,7 @@ class SessionsScreen(Dialog[str]):
 
     def _look_for(self, wanted: str) -> None:
         if self._stored is not None and len(wanted.strip()) >= _LEAST_SEARCHED_CHARS:
-            self.run_worker(self._search(self._stored, wanted), group="search", exclusive=True, exit_on_error=False)
+            self._work(partial(self._search, self._stored, wanted), "search")
 
     async def _search(self, stored: StoredSessions, wanted: str) -> None:
         await asyncio.sleep(_TYPING_PAUSE_S)
@@ -194,10 +207,10 @@ class SessionsScreen(Dialog[str]):
         selected = self.query_one(SessionList).selected
         if selected is None:
             self.workers.cancel_group(self, "preview")
+            self.query_one("#about", Static).update("")
             self.query_one(Pager).show(())
         elif self._stored is not None:
-            work = self._preview(self._stored, selected.id)
-            self.run_worker(work, group="preview", exclusive=True, exit_on_error=False)
+            self._work(partial(self._preview, self._stored, selected.id), "preview")
 
     async def _preview(self, stored: StoredSessions, session_id: str) -> None:
         await asyncio.sleep(_MOVING_PAUSE_S)
@@ -207,10 +220,16 @@ class SessionsScreen(Dialog[str]):
             preview = SessionPreview(fault=str(error))
         selected = self.query_one(SessionList).selected
         if selected is not None and selected.id == session_id:
-            rows = preview_rows(preview, self._hits.get(session_id, ""), is_here=session_id == self._current)
-            pager = self.query_one(Pager)
-            pager.show([Row(f"{session_id} · {clean(selected.project)}".removesuffix(" · "), "dim"), *rows])
-            self.call_after_refresh(pager.scroll_home, animate=False)
+            self._show(selected, preview)
+
+    def _show(self, session: SessionSummary, preview: SessionPreview) -> None:
+        state = "open here" if session.id == self._current else "open in another claw" if preview.is_open else ""
+        about = f"{session.id} · {one_line(session.project, 200)}".removesuffix(" · ")
+        self.query_one("#about", Static).update(Content.assemble((f"{state} · " if state else "", "$warning"), about))
+        excerpt, pager = self._hits.get(session.id, ""), self.query_one(Pager)
+        pager.show(preview_rows(preview, excerpt))
+        # What was found stands at the beginning, and how it went on at the end.
+        self.call_after_refresh(pager.scroll_home if excerpt else pager.scroll_end, animate=False)
 
     # ------------------------------------------------------------------ title and deletion
 
@@ -221,7 +240,7 @@ class SessionsScreen(Dialog[str]):
 
         def named(title: str | None) -> None:
             if title is not None:
-                self.run_worker(self._rename(selected, title), exit_on_error=False)
+                self._work(partial(self._rename, selected, title), "change")
 
         self.app.push_screen(RenameScreen(selected.title), named)
 
@@ -246,7 +265,7 @@ class SessionsScreen(Dialog[str]):
 
         def answered(agreed: bool | None) -> None:
             if agreed:
-                self.run_worker(self._delete(stored, selected), exit_on_error=False)
+                self._work(partial(self._delete, stored, selected), "change")
 
         self.app.push_screen(DeleteSessionScreen(selected), answered)
         return None
@@ -263,30 +282,3 @@ class SessionsScreen(Dialog[str]):
     def _complain(self, error: Exception) -> None:
         rows = [Row(clean(line), "warning") for line in str(error).split("\n")]
         self.query_one(Pager).show(rows)
-
-
-def preview_rows(preview: SessionPreview, excerpt: str, *, is_here: bool) -> list[Row]:
-    """What is shown of a session: whether it is open, what was found in it, how it ended."""
-    rows: list[Row] = []
-    if is_here:
-        rows.append(Row("It is open here.", "warning"))
-    elif preview.is_open:
-        rows.append(Row("Another claw has it open. Enter cannot open it; /fork and --fork go on in a copy.", "warning"))
-    if preview.fault:
-        rows += [Row(clean(line), "warning") for line in preview.fault.split("\n")]
-    if excerpt:
-        rows += [Row(f"found: {one_line(excerpt, 400)}", "path"), Row("")]
-    for who, text in preview.messages:
-        mark = "> " if who == "user" else "  "
-        cut = f"{text[:_MOST_SHOWN_CHARS]}…" if len(text) > _MOST_SHOWN_CHARS else text
-        lines = clean(cut.expandtabs(4)).split("\n")
-        rows += [
-            Row(f"{mark if not n else '  '}{line}", "title" if who == "user" else "text")
-            for n, line in enumerate(lines)
-        ]
-        rows.append(Row(""))
-    return rows
-
-
-def _searched(session: SessionSummary) -> str:
-    return f"{session.id} {session.title} {session.project}".lower()

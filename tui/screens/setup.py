@@ -10,130 +10,27 @@ from typing import Any
 
 from msgspec.structs import replace
 from textual import events
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Input, OptionList, Static
-from textual.worker import Worker
+from textual.widgets import Input, OptionList
 
 from agent.config.addresses import address_fault
 from providers.errors import AuthenticationError, PermissionDeniedError
 from providers.types import Secret
-from tui.bridge import NoKey
 from tui.current import said
 from tui.listed_models import ModelChoice
-from tui.sanitize import clean
-from tui.screens.dialog import Dialog
 from tui.screens.message import MessageScreen
-from tui.screens.model_lines import filtered, model_line
+from tui.screens.setup_steps import LISTS, SetupSteps
 from tui.screens.setup_texts import (
     APIS,
     Line,
-    Phase,
-    api_lines,
     by_hand_rows,
-    keys_of,
-    lead,
-    server_lines,
-    start_lines,
     typed_key_fault,
 )
-from tui.setup_seam import Candidate, FoundServer, SetUp
+from tui.setup_seam import Candidate, FoundServer
 from tui.widgets.choice_list import ChoiceList
-from tui.widgets.keys_row import KeysRow
-from tui.widgets.secret_field import SecretField
-
-_LISTS: tuple[Phase, ...] = ("start", "servers", "api")
-_LABEL_CELLS = 26
 
 
-class SetupScreen(Dialog[str]):
+class SetupScreen(SetupSteps):
     """Dismissed with PROVIDER/MODEL, with "demo" or "quit"; with None by Esc, unless it is the first screen."""
-
-    def __init__(self, set_up: SetUp | None, missing: NoKey, *, is_first: bool) -> None:
-        super().__init__()
-        self._set_up = set_up
-        self._missing = missing
-        self._is_first = is_first
-        self._phase: Phase = "start"
-        self._before: list[Phase] = []
-        """The steps that Esc goes back to, the last one last."""
-        self._lines: list[Line] = []
-        self._address = ""
-        self._candidate: Candidate | None = None
-        self._found: Sequence[FoundServer] = ()
-        self._models: Sequence[ModelChoice] = ()
-        self._shown: list[ModelChoice] = []
-        self._work: Worker[Any] | None = None
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
-            yield Static(id="lead", markup=False)
-            yield Input(id="field", select_on_focus=False)
-            yield SecretField(id="secret")
-            yield ChoiceList(id="lines")
-            yield Static(id="fault", markup=False)
-            yield KeysRow(id="keys")
-
-    def on_mount(self) -> None:
-        self.query_one("#box").border_title = Content("Set up claw")
-        self._show("start")
-
-    # ------------------------------------------------------------------ steps
-
-    def _go(self, phase: Phase, fault: str = "") -> None:
-        """To a further step; Esc comes back to this one."""
-        if self._phase in (*_LISTS, "address", "key"):
-            self._before.append(self._phase)
-        self._show(phase, fault)
-
-    def _back(self, fault: str = "") -> None:
-        if self._work is not None:
-            self._work.cancel()
-            self._work = None
-        if self._before:
-            self._show(self._before.pop(), fault)
-        elif not self._is_first:
-            self.finish(None)
-
-    def _show(self, phase: Phase, fault: str = "") -> None:
-        self._phase = phase
-        why = lead(phase, self._set_up, self._candidate, self._missing.detail, is_first=self._is_first)
-        self.query_one("#lead", Static).update(Content(why))
-        self._tell(fault)
-        self.query_one(KeysRow).keys = keys_of(phase, is_first=self._is_first)
-        field, secret = self.query_one("#field", Input), self.query_one(SecretField)
-        field.display, secret.display = phase in ("address", "models"), phase == "key"
-        field.value = self._address if phase == "address" else ""
-        field.placeholder = "a part of a name, or any name" if phase == "models" else "http://127.0.0.1:8080"
-        secret.value = ""
-        self.set_focus(field if field.display else secret if secret.display else None)
-        self._show_lines()
-        if phase in _LISTS:
-            self.guard()
-
-    def _show_lines(self) -> None:
-        lines = self.query_one(ChoiceList)
-        self._lines = {
-            "start": lambda: start_lines(self._set_up, is_first=self._is_first),
-            "servers": lambda: server_lines(self._found),
-            "api": api_lines,
-        }.get(self._phase, list)()
-        lines.display = self._phase in (*_LISTS, "models")
-        if self._phase == "models":
-            self._filter("")
-        else:
-            lines.show([_drawn(line) for line in self._lines])
-
-    def _tell(self, fault: str) -> None:
-        said_so = self.query_one("#fault", Static)
-        said_so.display = bool(fault)
-        said_so.update(Content(clean(fault)))
-
-    def _filter(self, wanted: str) -> None:
-        self._shown = filtered(self._models, wanted)
-        width = max(20, self.query_one(ChoiceList).scrollable_content_region.width)
-        self.query_one(ChoiceList).show([model_line(model, width, in_provider=True) for model in self._shown])
 
     # ------------------------------------------------------------------ keys
 
@@ -143,10 +40,10 @@ class SetupScreen(Dialog[str]):
 
     def on_key(self, event: events.Key) -> None:
         lines = self.query_one(ChoiceList)
-        if lines.display and (self._phase in _LISTS or event.key not in ("home", "end")) and lines.move(event.key):
+        if lines.display and (self._phase in LISTS or event.key not in ("home", "end")) and lines.move(event.key):
             event.stop()
             return
-        if self._phase not in _LISTS or event.time < self.opens_at_s:
+        if self._phase not in LISTS or event.time < self.opens_at_s:
             return
         event.stop()
         if event.key == "enter" and lines.highlighted is not None:
@@ -162,7 +59,7 @@ class SetupScreen(Dialog[str]):
         event.stop()
         if self._phase == "models":
             self._keep(self._shown[event.option_index].name.partition("/")[2])
-        elif self._phase in _LISTS:
+        elif self._phase in LISTS:
             self._choose(self._lines[event.option_index])
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -313,12 +210,3 @@ class SetupScreen(Dialog[str]):
             return done(result)
 
         self._work = self.run_worker(run(), exit_on_error=False)
-
-    def on_resize(self, event: events.Resize) -> None:
-        others = 4 if self.is_small else 9
-        self.query_one(ChoiceList).styles.max_height = max(1, self.app.size.height - others)
-
-
-def _drawn(line: Line) -> Content:
-    key = f"{line.key or ' '}  "
-    return Content.assemble((key, "bold $primary"), f"{line.label:<{_LABEL_CELLS}}", (line.detail, "$claw-dim"))

@@ -26,17 +26,21 @@ class SideQuestionScreen(Dialog[None]):
         super().__init__()
         self._question = question
         self._pieces: list[str] = []
+        self._text, self._kind = "", "text"
+        self._foot = "asking… · Esc stops"
         self._dirty = False
         self._is_over = False
+        self._is_there = False
+        """Whether there is something to draw on; an answer may be quicker."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             yield Pager([Row(one_line(self._question, 300), "dim"), Row("")], id="text")
 
     def on_mount(self) -> None:
-        box = self.query_one("#box")
-        box.border_title = Content("By the way")
-        box.border_subtitle = "asking… · Esc stops"
+        self.query_one("#box").border_title = Content("By the way")
+        self._is_there = True
+        self._draw()
         self.set_interval(DRAW_S, self._draw_streamed)
 
     def take(self, text: str) -> None:
@@ -47,7 +51,8 @@ class SideQuestionScreen(Dialog[None]):
     def start_over(self, reason: str) -> None:
         """What was shown is void: it is tried again."""
         self._pieces.clear()
-        self._subtitle(f"{one_line(reason, 60)}; trying again · Esc stops")
+        self._foot = f"{one_line(reason, 60)}; trying again · Esc stops"
+        self._draw()
 
     def answer(self, answer: SideAnswer) -> None:
         text = answer.text
@@ -55,33 +60,33 @@ class SideQuestionScreen(Dialog[None]):
             text += f"\n\n(It wanted to use {answer.wanted_tool}; in a side question no tool runs.)"
         if answer.is_cut:
             text += "\n\n(The answer was cut off.)"
-        self._end(text.strip() or "The model said nothing.")
         cost = f" · {money(answer.cost_usd)}" if answer.cost_usd is not None else ""
-        self._subtitle(f"kept nowhere{cost} · Esc")
+        self._end(text.strip() or "The model said nothing.", "text", f"kept nowhere{cost} · Esc")
 
     def fail(self, text: str) -> None:
         """There is no answer; foreign text."""
-        self._end(text, kind="warning")
-        self._subtitle("Esc")
+        self._end(text, "warning", "Esc")
 
-    def _end(self, text: str, kind: str = "text") -> None:
+    def _end(self, text: str, kind: str, foot: str) -> None:
         self._is_over = True
-        self._show(text, kind)
+        self._text, self._kind, self._foot = text, kind, foot
+        self._draw()
 
     def _draw_streamed(self) -> None:
         if self._dirty and not self._is_over:
             self._dirty = False
-            self._show("".join(self._pieces))
+            self._text = "".join(self._pieces)
+            self._draw()
 
-    def _show(self, text: str, kind: str = "text") -> None:
+    def _draw(self) -> None:
+        if not self._is_there:
+            return
         pager = self.query_one(Pager)
         place = pager.scroll_offset.y
-        head = [Row(one_line(self._question, 300), "dim"), Row("")]
-        pager.show([*head, *(Row(line, kind) for line in clean(text.expandtabs(4)).split("\n"))])
+        lines = clean(self._text.expandtabs(4)).split("\n")
+        pager.show([Row(one_line(self._question, 300), "dim"), Row(""), *(Row(line, self._kind) for line in lines)])
         pager.scroll_to(y=place, animate=False)
-
-    def _subtitle(self, text: str) -> None:
-        self.query_one("#box").border_subtitle = Content(text)
+        self.query_one("#box").border_subtitle = Content(self._foot)
 
     def on_key(self, event: events.Key) -> None:
         pager = self.query_one(Pager)

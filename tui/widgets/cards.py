@@ -105,7 +105,8 @@ class Card(Foldable):
     @property
     def wants_open(self) -> bool:
         """Whether it should be unfolded without being asked."""
-        return 0 < len(self.rows) <= _SMALL_DIFF_ROWS
+        own = self.tool == "!" and bool(self.output)  # a command that the user typed
+        return own or 0 < len(self.rows) <= _SMALL_DIFF_ROWS
 
     # ---- how it looks
     @property

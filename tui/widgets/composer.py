@@ -1,37 +1,44 @@
 """Where the user writes: a text field that grows, sends with Enter, remembers what was sent, completes and swallows
-pastes of any size. It knows neither sessions nor commands: it hands on what was sent and asks a function for completions.
+pastes of any size. It knows neither sessions nor commands: what it needs is asked of its surroundings.
 """
 
 import unicodedata
-from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.document._document import Selection
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+from agent.mentions import find_mentions, leaves_project, mention
+from tui.dropped import dropped_paths
 from tui.history import PromptHistory
 from tui.sanitize import clean
 from tui.widgets.completion import Choice, CompletionList
+from tui.widgets.marked_area import MarkedArea
+from tui.widgets.offers import Offers
+from tui.widgets.pastes import PASTE_CHARS
+from tui.widgets.surroundings import Surroundings
 
-PASTE_CHARS = 4_000
-"""A longer paste stands in the field as one token and is put in when the message is sent."""
-PASTE_LINES = 40
+__all__ = ["PASTE_CHARS", "Composer"]
+
 _ANY_EMOJI = "👧"
 
-Complete = Callable[[str], Sequence[Choice]]
 
-
-class Composer(TextArea):
+class Composer(MarkedArea):
     """The field. Whatever is inserted is made visible first, so that what is seen is what is sent."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "escape", show=False),
         Binding("tab", "complete", show=False),
         Binding("ctrl+j,shift+enter", "newline", show=False),
+        Binding("alt+enter", "queue", show=False),
+        Binding("ctrl+g", "edit_outside", show=False),
+        Binding("ctrl+r", "search_history", show=False),
+        Binding("ctrl+v", "paste_clipboard", show=False),
         Binding("ctrl+underscore", "undo", show=False),
         # These belong to the application; a text field would take them.
         Binding("shift+tab", "app.cycle_mode", show=False),
@@ -50,16 +57,8 @@ class Composer(TextArea):
         """Ctrl+D on an empty field."""
 
     def __init__(
-        self,
-        complete: Complete,
-        on_send: Callable[[str], None],
-        popup: CompletionList,
-        history: PromptHistory,
-        *,
-        id: str | None = None,
+        self, around: Surroundings, popup: CompletionList, history: PromptHistory, *, id: str | None = None
     ) -> None:
-        """`on_send` gets each text that was sent. It is called at once and not by a message, so that the emptied field
-        and what becomes of the text are painted together."""
         super().__init__(
             id=id,
             soft_wrap=True,
@@ -69,55 +68,55 @@ class Composer(TextArea):
         )
         self.cursor_blink = False
         self.match_cursor_bracket = False
-        self._complete = complete
-        self._on_send = on_send
+        self._around = around
         self._popup = popup
+        self._offers = Offers(popup, around.complete, around.find_files)
         self._history = history
-        self._pastes: dict[str, str] = {}
-        self._paste_count = 0
-        self._closed_for: str | None = None
-        """The text for which the list was closed by hand or by moving through the history."""
+        self._not_typed: set[str] = set()
+        """Mentions of files outside that came in with a paste: nobody asked for them."""
 
     # ------------------------------------------------------------------ text
 
     @property
     def whole_text(self) -> str:
-        """The text with the pastes in place of their tokens."""
-        text = self.text
-        for token, pasted in self._pastes.items():
-            text = text.replace(token, pasted)
-        return text
+        """The text with the pastes in place of their markers."""
+        return self._pastes.expand(self.text)
+
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """The files that the text names, as they are written; those in long pastes are not meant."""
+        return tuple(path for path in find_mentions(self.text) if path not in self._not_typed)
 
     @property
     def is_blank(self) -> bool:
         return not self.text.strip()
 
     def put(self, text: str) -> None:
-        """Replace the text; the cursor goes to its end. A long text stands as a token."""
-        self._pastes.clear()
-        self.load_text(self._fit(clean(text)))
+        """Replace the text; the cursor goes to its end. A long text stands as a marker."""
+        self._pastes.forget()
+        self._not_typed.clear()
+        self.load_text(self._pastes.fold(clean(text)))
         self.move_cursor(self.document.end)
 
     def insert_text(self, text: str) -> None:
         """Insert at the cursor what came from elsewhere (a paste, keys typed into a dialog)."""
         start, end = self.selection
-        fitted = self._fit(clean(text.replace("\r\n", "\n").replace("\r", "\n")))
-        if result := self._replace_via_keyboard(fitted, start, end):
+        folded = self._pastes.fold(clean(text.replace("\r\n", "\n").replace("\r", "\n")))
+        self._not_typed.update(path for path in find_mentions(folded) if leaves_project(path))
+        if result := self._replace_via_keyboard(folded, start, end):
             self.move_cursor(result.end_location)
+
+    def insert_mention(self, *paths: str) -> None:
+        """Name files at the cursor, or in place of what is selected."""
+        line, column = self.document.get_line(self.cursor_location[0]), min(self.selection)[1]
+        before = "" if column == 0 or line[column - 1 : column].isspace() else " "
+        self._not_typed.difference_update(paths)
+        self._replace_via_keyboard(before + " ".join(map(mention, paths)) + " ", *self.selection)
 
     def discard(self) -> None:
         """Empty the field; Up brings the text back."""
         self._history.add(self.whole_text)
         self.put("")
-
-    def _fit(self, text: str) -> str:
-        lines = text.count("\n") + 1
-        if len(text) <= PASTE_CHARS and lines <= PASTE_LINES:
-            return text
-        self._paste_count += 1
-        token = f"[paste {self._paste_count}: {len(text):,} characters, {lines:,} lines]"
-        self._pastes[token] = text
-        return token
 
     def render_line(self, y: int) -> Strip:
         if self.content_size.width < 1:  # the placeholder cannot be wrapped to no width
@@ -150,12 +149,21 @@ class Composer(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
+        if not event.text:  # what a terminal makes of an image
+            return self._around.paste_clipboard()
+        is_command = self.text.startswith(("!", "/"))
+        start = min(self.selection)
         self.insert_text(event.text)
+        if not is_command and (paths := dropped_paths(event.text)):
+            self.history.checkpoint()  # undo gives the path itself
+            self.selection = Selection(start, self.cursor_location)
+            self.insert_mention(*paths)
+        return None
 
     def _enter(self) -> None:
         self._offer()
         choice = self._popup.chosen
-        if choice is not None and (choice.insert != self.text or choice.sends):
+        if choice is not None and not self._stands_already(choice):
             self.take(choice)
             if not choice.sends:
                 return
@@ -165,14 +173,33 @@ class Composer(TextArea):
             return
         self.send()
 
-    def send(self) -> None:
+    def _stands_already(self, choice: Choice) -> bool:
+        """Whether taking the choice would change nothing but white space, so that Enter is meant to send."""
+        if choice.span is None:
+            return choice.insert == self.text and not choice.sends
+        start, end = choice.span
+        return self.document.get_line(self.cursor_location[0])[start:end] == choice.insert.rstrip()
+
+    def send(self, *, after_turn: bool = False) -> None:
         """Hand the text on and empty the field; a blank text does nothing."""
-        text = self.whole_text
+        text, mentions = self.whole_text, self.mentions
         if not text.strip():
             return
         self.put("")
         self._popup.hide()
-        self._on_send(text)
+        self._around.send(text, mentions, after_turn=after_turn)
+
+    def action_queue(self) -> None:
+        self.send(after_turn=True)
+
+    def action_edit_outside(self) -> None:
+        self._around.edit_outside()
+
+    def action_search_history(self) -> None:
+        self._around.search_history()
+
+    def action_paste_clipboard(self) -> None:
+        self._around.paste_clipboard()
 
     def action_newline(self) -> None:
         self._replace_via_keyboard("\n", *self.selection)
@@ -180,8 +207,7 @@ class Composer(TextArea):
     def action_escape(self) -> None:
         self._offer()
         if self._popup.is_open:
-            self._closed_for = self.text
-            self._popup.hide()
+            self._offers.close(self.text)
         else:
             self.post_message(self.EscapePressed())
 
@@ -200,6 +226,8 @@ class Composer(TextArea):
         self._offer()
         if self._popup.is_open:
             self._popup.move(-1)
+        elif not self.text and (waiting := self._around.take_back()) is not None:
+            self._show_past(waiting)
         elif not select and self._row() == 0 and (older := self._history.older(self.whole_text)) is not None:
             self._show_past(older)
         else:
@@ -220,7 +248,7 @@ class Composer(TextArea):
 
     def _show_past(self, text: str) -> None:
         self.put(text)
-        self._closed_for = self.text
+        self._offers.close(self.text)
 
     def _row(self) -> int:
         return self.wrapped_document.location_to_offset(self.cursor_location).y
@@ -234,6 +262,7 @@ class Composer(TextArea):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
         self._offer()
+        self._around.text_changed()
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
         event.stop()
@@ -242,14 +271,29 @@ class Composer(TextArea):
     def _offer(self) -> None:
         """Bring the list up to date. A key that uses it does so first: the message that the text changed may still wait
         behind it, and what the list offered for an earlier text must not be taken."""
-        text = self.text
-        if text != self._closed_for:
-            self._closed_for = None
-        at_end = self.cursor_location == self.document.end
-        fits = text.startswith("/") and "\n" not in text and at_end and self._closed_for is None
-        self._popup.show(self._complete(text) if fits else ())
+        row, column = self.cursor_location
+        at_end = (row, column) == self.document.end
+        self._offers.update(self.text, self.document.get_line(row), column, at_end=at_end)
+        self._lift_list()
+
+    offer_again = _offer
+
+    def on_resize(self) -> None:
+        self._lift_list()
+
+    def _lift_list(self) -> None:
+        """Keep the list above the field, whose height follows the text."""
+        if self._popup.is_open:
+            below = self.outer_size.height + 1  # the status line
+            self._popup.lift(below, self.screen.size.height - below)
 
     def take(self, choice: Choice) -> None:
-        """Put a completion in place of the text."""
-        self.load_text(choice.insert)
-        self.move_cursor(self.document.end)
+        """Put a completion in place of the text, or of the part that it is for."""
+        if choice.span is None:
+            self.load_text(choice.insert)
+            self.move_cursor(self.document.end)
+            return
+        row = self.cursor_location[0]
+        start, end = choice.span
+        result = self.replace(choice.insert, (row, start), (row, end), maintain_selection_offset=False)
+        self.move_cursor(result.end_location)

@@ -36,7 +36,7 @@ class Columns(NamedTuple):
     @classmethod
     def at(cls, width: int, *, with_project: bool) -> "Columns":
         when = 10 if width >= 36 else 0
-        entries = 8 if width >= 60 else 0
+        entries = 13 if width >= 96 else 8 if width >= 60 else 0
         cost = 8 if width >= 72 else 0
         project = max(12, width // 5) if with_project and width >= 60 else 0
         taken = sum(part + len(_GAP) for part in (project, when, entries, cost) if part)
@@ -54,7 +54,8 @@ def row_segments(session: SessionSummary, columns: Columns, current: str, palett
     if columns.project:
         name = session.project.rstrip("/").rpartition("/")[2] or session.project
         segments.append(Segment(_GAP + _left(one_line(name, columns.project), columns.project), palette.dim))
-    entries = f"{session.entries:,} ent." if session.entries else ""
+    word = "entries" if columns.entries > 10 else "ent."
+    entries = f"{session.entries:,} {word}" if session.entries else ""
     cost = money(session.cost_usd) if session.cost_usd else ""
     for text, width in ((session.when, columns.when), (entries, columns.entries), (cost, columns.cost)):
         if width:
@@ -89,6 +90,8 @@ class SessionList(ScrollView, can_focus=False):
         self._nothing = ""
         self._cursor = 0
         self._with_project = False
+        self._surface: Style | None = None
+        """What lies behind the rows; to ask for it anew for each of them would take longer than to draw them."""
 
     def show(
         self, sessions: Sequence[SessionSummary], nothing: str, *, with_project: bool, follow: bool = True
@@ -149,19 +152,22 @@ class SessionList(ScrollView, can_focus=False):
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         palette = palette_for(self.app.current_theme)
-        base = palette.text + self._surface
+        if self._surface is None:
+            self._surface = Style(bgcolor=self.rich_style.bgcolor)
+        surface = self._surface
+        base = palette.text + surface
         row = y + self.scroll_offset.y
         if row >= len(self._sessions):
             text = f"  {self._nothing}" if row == 0 else ""
-            return to_strip([Segment(shorten(text, width), palette.dim + self._surface)], width, base)
+            return to_strip([Segment(shorten(text, width), palette.dim + surface)], width, base)
         columns = Columns.at(width, with_project=self._with_project)
         segments = row_segments(self._sessions[row], columns, self._current, palette)
         if row == self._cursor:  # in one colour, which can be read on that of a selection
             style = palette.text + palette.selection
             return to_strip([Segment("▸ " + "".join(s.text for s in segments), style)], width, style)
-        segments = [Segment(s.text, (s.style or palette.text) + self._surface) for s in segments]
+        segments = [Segment(s.text, (s.style or palette.text) + surface) for s in segments]
         return to_strip([Segment("  ", base), *segments], width, base)
 
-    @property
-    def _surface(self) -> Style:
-        return Style(bgcolor=self.rich_style.bgcolor)
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._surface = None

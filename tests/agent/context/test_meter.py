@@ -12,8 +12,10 @@ from agent.transcript import (
     ClearedItem,
     Clearing,
     Compaction,
+    Drop,
     Prefix,
     Reminder,
+    Rewind,
     Setting,
     Transcript,
     Undo,
@@ -251,14 +253,30 @@ def test_invariant_7_the_factor_is_kept_within_bounds_and_over_eight_steps(o200k
     for growth, expected in ((50_000, 2.5), (10, 0.5)):
         talk = Talk(o200k)
         for turn in range(12):
-            talk.user(ENGLISH * 10)
+            talk.user(ENGLISH * 40)
             talk.reply("ok", usage=Usage(1_000 + turn * growth, 0, 0, 5))
         assert talk.meter.factor == expected
         for _ in range(9):
             before = sum(message_tokens(o200k, message) for message in talk.window.messages)
-            talk.user(ENGLISH * 10)
+            talk.user(ENGLISH * 40)
             talk.reply("ok", usage=Usage(900_000 + before, 0, 0, 5))
         assert talk.meter.factor == pytest.approx(1.0, abs=0.01)
+
+
+def test_invariant_7_many_tiny_steps_do_not_make_the_factor_one_of_wrappers(o200k: Counter) -> None:
+    talk = Talk(o200k)
+    server = Server(o200k, 1.2, overhead=1)
+    for turn in range(8):
+        talk.user(f"{turn} {ENGLISH * 30}")
+        talk.reply("ok", usage=Usage(server.prompt(talk.window), 0, 0, 5))
+    learnt = talk.meter.factor
+    for turn in range(20):
+        talk.reply("", (f"c{turn}",), Usage(server.prompt(talk.window), 0, 0, 9))
+        talk.result(f"c{turn}", "ok")
+    assert talk.meter.factor == pytest.approx(learnt, rel=0.03)
+    resumed = Meter(o200k)
+    resumed.rebuild(talk.branch, Window(talk.branch))
+    assert resumed.factor == pytest.approx(talk.meter.factor)
 
 
 def test_a_reminder_and_a_placeholder_count_where_they_stand(o200k: Counter) -> None:
@@ -343,6 +361,34 @@ def test_a_resume_behind_a_compaction_keeps_the_factor_of_the_steps_before_it(o2
     resumed.rebuild(talk.branch, Window(talk.branch))
     assert resumed.factor == pytest.approx(1.3, abs=0.01)
     assert resumed.used().tokens == pytest.approx(talk.meter.used().tokens, rel=0.01)
+
+
+def test_a_resume_behind_a_rewind_still_knows_what_the_provider_adds(o200k: Counter) -> None:
+    talk = Talk(o200k)
+    server = Server(o200k, 1.0)
+    talk.user("a")
+    entry = talk.transcript.append(Rewind(), 0, parent=2)
+    talk.meter.apply(entry, talk.window, broke=talk.window.apply(talk.transcript.branch, entry))
+    talk.user("b")
+    talk.reply("ok", usage=Usage(server.prompt(talk.window), 0, 0, 5))
+    talk.append(Compaction("short", "short", 4, "manual", 100, 100))
+    resumed = Meter(o200k)
+    resumed.rebuild(talk.branch, Window(talk.branch))
+    assert resumed.used() == talk.meter.used()
+
+
+def test_a_stored_count_of_a_reply_whose_call_was_dropped_is_not_believed(o200k: Counter) -> None:
+    talk = Talk(o200k)
+    talk.user("a")
+    talk.reply("I look at both.", ("one", "two"))
+    first = talk.result("one", CODE)
+    talk.result("two", CODE)
+    talk.reply("Done.")
+    talk.append(Drop((first,)))
+    resumed = Meter(o200k)
+    resumed.load_counts(talk.meter.counts())
+    resumed.rebuild(talk.branch, Window(talk.branch))
+    assert resumed.used() == talk.meter.used()
 
 
 def test_a_stored_count_of_a_cleared_result_is_not_believed(o200k: Counter) -> None:

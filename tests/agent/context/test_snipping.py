@@ -12,6 +12,11 @@ from tests.agent.context.talk import Talk
 
 LONG = "the same long error text, which says at length what did not work\n" * 10
 
+UNCHANGED = (
+    "[Unchanged since you read it (entry 5): the whole of src/a.py stands above. "
+    "If it was cleared since, read it again.]"
+)
+
 
 def talk() -> Talk:
     made = Talk()
@@ -79,7 +84,7 @@ def test_K8_a_change_before_the_read_or_one_that_failed_supersedes_nothing() -> 
         (listing(1, 40), listing(1, 20, "[lines 1-20 of 40; go on with offset 21]"), False),
         (listing(1, 40), "[src/a.py is empty]", True),
         (listing(1, 40, "[encoding: Latin-1]"), listing(1, 40, "[encoding: Latin-1]"), True),
-        (listing(1, 40), "[Unchanged since you read it (entry 5): the whole of src/a.py stands above. If it was cleared since, read it again.]", False),
+        (listing(1, 40), UNCHANGED, False),
     ],
 )
 def test_K8_only_a_copy_that_shows_the_same_lines_supersedes(older: str, newer: str, gone: bool) -> None:

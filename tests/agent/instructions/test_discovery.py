@@ -1,4 +1,5 @@
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +182,7 @@ def test_files_that_the_configuration_names(tree: Tree) -> None:
     tree.write("home/c/more.md", "beside the config")
     tree.write("project/docs/style.md", "project style")
     tree.write("project/AGENTS.md", "agents")
+    (tree.project / "docs/out.md").symlink_to("/etc/passwd")
     config = InstructionsConfig(
         files=(
             value("user", "~/notes.md", tree.paths.config),
@@ -188,12 +190,17 @@ def test_files_that_the_configuration_names(tree: Tree) -> None:
             value("project", "docs/style.md", tree.project),
             value("project", "../home/notes.md", tree.project),
             value("project", "missing.md", tree.project),
+            value("project", "/etc/no-such-file", tree.project),
+            value("project", "docs/out.md", tree.project),
         )
     )
     items = tree.find(config)
     assert loaded(items) == ["from home", "beside the config", "agents", "project style"]
     found = warnings(items)
-    assert any("leads out of" in line for line in found)
+    outside = "was not loaded: it lies outside the project"
+    assert next(line for line in found if outside in line).startswith(str(tree.root / "home/notes.md"))
+    assert any(f"/etc/no-such-file {outside}" in line for line in found)
+    assert any("docs/out.md was not loaded: cannot be read: it is a link that leads out of" in line for line in found)
     assert any("missing.md was not loaded: it does not exist" in line for line in found)
 
 
@@ -302,3 +309,34 @@ def test_M3_discovery_of_the_same_files_gives_the_same_items(tree: Tree) -> None
     tree.write("project/AGENTS.md", "a\n" * 50_000)
     tree.write("project/a/AGENTS.md", "b")
     assert tree.find() == tree.find()
+
+
+def test_B15_K2_nothing_but_the_listed_files_and_real_includes_is_opened(tree: Tree) -> None:
+    opened: set[Path] = set()
+    watching: list[bool] = []
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if watching and event in ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.posix_spawn"):
+            opened.add(Path(os.fsdecode(arguments[0])) if isinstance(arguments[0], str | bytes | Path) else Path())
+
+    for name in (
+        "README.md",
+        "src/AGENTS.md",
+        "a/node_modules/x/CLAUDE.md",
+        ".git/config",
+        "fenced.md",
+        "a/b/c/AGENTS.md",
+    ):
+        tree.write(f"project/{name}", "not to be read")
+    tree.write("project/real.md", "Real.")
+    tree.write("project/AGENTS.md", "@real.md\n\n```\n@fenced.md\n```\n`@fenced.md` me@fenced.md @README\n")
+    tree.write("project/.claw/rules/x.md", "Rule.")
+    tree.find()  # what is imported is imported now
+    sys.addaudithook(watch)
+    watching.append(True)
+    items = tree.find()
+    watching.clear()
+    assert len(loaded(items)) == 2
+    inside = {path.relative_to(tree.project).as_posix() for path in opened if path.is_relative_to(tree.project)}
+    assert inside == {"AGENTS.md", "real.md", ".claw/rules", ".claw/rules/x.md"}
+    assert Path() not in opened

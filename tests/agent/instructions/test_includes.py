@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.config.paths import Paths
 from agent.config.schema import InstructionsConfig
-from agent.instructions.discovery import Place
-from agent.instructions.includes import MOST_FILES, Expander
+from agent.instructions.discovery import Place, discover
+from agent.instructions.include_path import PATTERN_FAULT
+from agent.instructions.includes import MOST_FILES, MOST_QUESTIONS, Expander
 from agent.instructions.item import warnings
 from agent.instructions.loader import recorded, render
 from agent.instructions.markdown import MOST_AT_SIGNS
@@ -71,6 +73,16 @@ def block(path: Path | str, text: str) -> str:
         ("<!-- never closed\n\n@docs/a.md", "docs/a.md"),
         ("\ttabbed\n\n@docs/a.md", "docs/a.md"),
         ("@docs/../docs/a.md", "docs/a.md"),
+        ("text[^1]\n\n[^1]: @docs/a.md", "docs/a.md"),
+        ("text[^1]\n\n[^1]: see @docs/a.md.", "docs/a.md"),
+        ("As in @docs/a.md--always", "docs/a.md"),
+        ("@file:docs/a.md, as said", "docs/a.md"),
+        ("@Include docs/a.md", "docs/a.md"),
+        ("@include: docs/a.md", "docs/a.md"),
+        ("Title @docs/a.md\n=====", "docs/a.md"),
+        ("<details>\n<summary>x</summary>\n\n@docs/a.md\n\n</details>", "docs/a.md"),
+        ("- [ ] - 1) @docs/a.md", "docs/a.md"),
+        ("above\n\n---\n\n@docs/a.md\n\n---", "docs/a.md"),
     ],
 )
 def test_C3_B14_every_spelling_of_an_include_is_followed(tree: Tree, line: str, file: str) -> None:
@@ -99,6 +111,9 @@ def test_C3_B14_every_spelling_of_an_include_is_followed(tree: Tree, line: str, 
         ("@include my missing rules.md", "@include my missing rules.md"),
         ("@here/missing.py", "@here/missing.py"),
         ("@docs/*.md", "@docs/*.md"),
+        ("@here/*.md", "@here/*.md"),
+        ("@${nowhere}/rules", "@${nowhere}/rules"),
+        ("@file:docs/missing.md", "@file:docs/missing.md"),
         ("@docs/{a,b}.md", "@docs/{a,b}.md"),
         ("@docs/" + "{a,b}" * 40 + ".md", "@docs/" + "{a,b}" * 40 + ".md"),
         ("@" + "x" * 1000 + ".md", "@" + "x" * 1000 + ".md"),
@@ -127,7 +142,9 @@ def test_B14_a_missing_target_is_reported_with_file_line_and_reason_and_its_text
         "@/components/Button @/lib/utils.ts @media (x) @import url(a.md) @{u} HEAD@{1} @@ @ @. @... @-",
         "@repo//docs:README.md @next.js @john please look at README.md",
         "@import docs/a.md",
-        "an @include of words, and the @include directive",
+        "an @include of words, and the @include directive; @file: x, @file:///a.md and @file:alone",
+        "${HOME} user@${HOST} @${HOST} @${a.md}",
+        "[^@a.md] and [^1]\n\n[x]: @a.md",
         "@test @param",
         "`@a.md` and ``@a.md ` @a.md``",
         "```\n@a.md\n@include a.md\n```",
@@ -168,6 +185,18 @@ def test_B15_any_text_is_expanded_without_trouble_and_where_nothing_is_followed_
     assert all(include.status == "refused" for include in expanded.includes)
     if "<!--" not in text:
         assert expanded.text.rstrip() == text.rstrip()
+
+
+def test_B14_the_reason_says_what_is_wrong_with_the_path(tree: Tree) -> None:
+    tree.write("project/docs/a.md", "a")
+    tree.write("project/AGENTS.md", "@docs/*.md @${workspace}/a.md @${cwd}/gone.md @${cwd}/gone @docs/")
+    assert reasons(tree.find()) == {
+        "@docs/*.md": PATTERN_FAULT,
+        "@${workspace}/a.md": "${workspace} is no variable; known are ${workspaceFolder}, ${home}, ${cwd}",
+        "@${cwd}/gone.md": "there is no such file",
+        "@${cwd}/gone": "there is no such file",
+        "@docs/": "it is a directory, not a regular file",
+    }
 
 
 # --------------------------------------------------------------------------- what becomes of it
@@ -412,6 +441,32 @@ def test_an_untrusted_folder_gives_nothing_to_the_users_file(tree: Tree) -> None
     assert "not trusted" in reasons(items)[f"@{tree.project}/x.md"]
 
 
+def test_R7_nobody_is_asked_without_end_or_about_what_is_no_file(tree: Tree) -> None:
+    for n in range(MOST_QUESTIONS + 5):
+        tree.write(f"out/{n:02}.md", "outside")
+    lines = [f"@../out/{n:02}.md @../out/{n:02}.md" for n in range(MOST_QUESTIONS + 5)]
+    tree.write("project/AGENTS.md", "\n".join(("@include /dev/zero", "@../out", "@/proc/self/environ", *lines)))
+    items = tree.find(consents=tree.consents())
+    asked = {include.path for include in includes(items) if include.status == "asks"}
+    assert asked == {str(tree.root / f"out/{n:02}.md") for n in range(MOST_QUESTIONS)}
+    assert "outside" not in str([item.text for item in items])
+    for path in ("@include /dev/zero", "@../out", "@/proc/self/environ"):
+        assert reasons(items)[path] == "it is not a regular file on disk"
+
+
+def test_R7_what_a_rule_closes_is_included_by_nobody_but_managed_policy(tree: Tree) -> None:
+    secret = tree.write("project/secrets/key.txt", "hunter2")
+    tree.write("project/AGENTS.md", "@secrets/key.txt")
+    tree.write("home/c/AGENTS.md", f"@{secret}")
+    place = replace(tree.place(), is_closed=lambda real: real.is_relative_to(tree.project / "secrets"))
+    items = discover(place, InstructionsConfig(files=(value("project", "secrets/key.txt", tree.project),)))
+    assert "hunter2" not in str(items) and len(reasons(items)) == 2
+    assert all("a permission rule keeps it from being read" in reason for reason in reasons(items).values())
+    assert "a permission rule" in skipped(items)["key.txt"]
+    tree.write("managed/CLAUDE.md", f"@{secret}")
+    assert "hunter2" in loaded(discover(place, InstructionsConfig()))[0]
+
+
 def test_K3_an_excluded_file_is_not_included(tree: Tree) -> None:
     tree.write("project/docs/a.md", "excluded text")
     tree.write("project/AGENTS.md", "@docs/a.md")
@@ -476,6 +531,33 @@ def test_T12_no_text_makes_discovery_slow(tree: Tree, evil: str) -> None:
     began = time.perf_counter()
     tree.find()
     assert time.perf_counter() - began < 6
+
+
+def test_T12_many_comments_are_found_in_time_that_grows_with_the_text(tree: Tree) -> None:
+    tree.write("project/AGENTS.md", "<!-- a --> x\n" * 6_000)
+    began = time.perf_counter()
+    (item,) = tree.find()
+    assert time.perf_counter() - began < 3
+    assert "<!--" not in item.text
+
+
+def test_T12_a_folder_full_of_large_rules_is_bounded_and_told(tree: Tree) -> None:
+    for n in range(40):
+        tree.write(f"project/.claw/rules/{n:02}.md", f"---\npaths: '*.py'\n---\n{n}@a `\n" * 7_000)
+    began = time.perf_counter()
+    items = tree.find()
+    assert time.perf_counter() - began < 10
+    assert any("there is too much in" in item.skipped_because for item in items)
+
+
+def test_T12_what_is_looked_through_for_includes_is_bounded_nearest_first(tree: Tree) -> None:
+    tree.write("project/x.md", "found")
+    for n in range(9):
+        tree.write(f"project/.claude/rules/{n}.md", "Some words of a rule.\n" * 3_600 + f"\nrule {n} @x.md")
+    tree.write("project/a/b/AGENTS.md", "Near: @../../x.md")
+    items = tree.find()
+    assert block(tree.project / "x.md", "found") in items[-1].text
+    assert "there are too many instructions to look at all of them" in reasons(items)["@"]
 
 
 # --------------------------------------------------------------------------- told

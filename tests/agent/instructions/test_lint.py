@@ -210,3 +210,30 @@ def test_no_text_makes_it_slow(project: Path, text: str) -> None:
     started = time.monotonic()
     lint(items, place(project))
     assert time.monotonic() - started < 6
+
+
+def test_a_condition_is_compared_with_the_files_of_its_own_folder(project: Path) -> None:
+    make_project(
+        project,
+        {
+            "x.c": "",
+            "in/y.h": "",
+            "in/CLAUDE.md": "---\npaths: '*.h'\n---\nMatches.\n\n---\npaths: /x.c\n---\nNever, since it stands above.",
+        },
+    )
+    (project.parent / "CLAUDE.md").write_text(
+        f"---\npaths: {project.name}/x.c\n---\nMatches.\n\n---\npaths: /x.c\n---\nNo.\n"
+    )
+    where = Place(place(project).paths, project, project / "in")
+    findings = lint(discover(where, InstructionsConfig()), where, InstructionsConfig())
+    assert [(finding.path, finding.line, finding.kind) for finding in findings] == [
+        (str(project / "in/CLAUDE.md"), 9, "never_matches"),
+    ]
+
+
+def test_a_screen_that_waits_is_not_kept_waiting(project: Path) -> None:
+    rules = {f".claw/rules/{n}.md": f"---\npaths: '**/*.q{n}'\n---\nRule.\n" for n in range(100)}
+    make_project(project, {f"d{n}/f.txt": "" for n in range(300)} | rules)
+    where = place(project)
+    findings = lint(discover(where, InstructionsConfig()), where, InstructionsConfig(), matching_s=0)
+    assert {finding.kind for finding in findings} == {"cannot_tell"}

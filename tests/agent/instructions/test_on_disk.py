@@ -1,13 +1,16 @@
 """Instruction files are read again only when something about them changed."""
 
 import os
+import time
 from pathlib import Path
 
 from agent.config.paths import Paths
-from agent.config.schema import InstructionsConfig
+from agent.config.schema import Config, InstructionsConfig
 from agent.instructions.discovery import Place
+from agent.instructions.nested import folders_of
 from agent.instructions.on_disk import InstructionsOnDisk
 from agent.registry import Registry
+from agent.starting import Beginning
 from tests.fakes.session_kit import make_project
 
 
@@ -15,11 +18,16 @@ def texts(disk: InstructionsOnDisk) -> list[str]:
     return [item.text for item in disk.items() if item.is_loaded]
 
 
-def on_disk(project: Path, window: list[int]) -> InstructionsOnDisk:
+def on_disk(project: Path, window: list[int], *, enabled: bool = True) -> InstructionsOnDisk:
     home = project.parent / "home"
     place = Place(Paths(home, home, home, home, home, managed=home / "managed"), project, project)
     return InstructionsOnDisk(
-        place, InstructionsConfig(), Registry(), effective_window_tokens=lambda: window[0], count_tokens=len
+        place,
+        InstructionsConfig(),
+        Registry(),
+        enabled=enabled,
+        effective_window_tokens=lambda: window[0],
+        count_tokens=len,
     )
 
 
@@ -81,3 +89,30 @@ def test_folders_below_are_looked_at_when_they_are_asked_for(tmp_path: Path) -> 
     (project / "a/AGENTS.md").unlink()
     disk.recheck()
     assert disk.nested(project / "a") == ()
+
+
+def test_K2_managed_policy_alone_is_no_reason_for_a_new_prefix_with_no_instructions(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", {"AGENTS.md": "Mine."})
+    make_project(tmp_path / "home/managed", {"CLAUDE.md": "Policy. @more.md", "more.md": "More."})
+
+    def beginning(*, enabled: bool) -> Beginning:
+        disk = on_disk(project, [100_000], enabled=enabled)
+        return Beginning(disk, Registry(), Config(), (), "1", count_tokens=len)
+
+    whole, policy = beginning(enabled=True), beginning(enabled=False)
+    assert "Mine." in str(whole.prefix()) and "Mine." not in str(policy.prefix()) and "Policy." in str(policy.prefix())
+    assert policy.needs_new_prefix(whole.prefix(), str(project))
+    assert not policy.needs_new_prefix(policy.prefix(), str(project))
+
+
+def test_deep_and_many_folders_without_instructions_cost_little(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", {"AGENTS.md": "One."})
+    deep = project.joinpath(*["dd"] * 300)
+    deep.mkdir(parents=True)
+    (deep / "AGENTS.MD").write_text("Deep rule.")
+    disk = on_disk(project, [100_000])
+    disk.items()
+    began = time.perf_counter()
+    found = [item.text for folder in folders_of(deep / "x.txt", disk.place) for item in disk.nested(folder)]
+    assert time.perf_counter() - began < 3
+    assert found == ["Deep rule."]

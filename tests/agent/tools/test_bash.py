@@ -179,6 +179,7 @@ def test_the_tool_as_the_model_sees_it() -> None:
         "type": "object",
         "properties": {
             "command": {"type": "string"},
+            "background": {"type": "boolean", "default": False},
             "timeout_s": {"type": "integer", "minimum": 1, "maximum": 600, "default": 120},
         },
         "required": ["command"],
