@@ -57,6 +57,7 @@ class Compactor:
         self._unpaid: CompactionCost | None = None
         """What nobody agreed to, until the window is compacted or another model is in force."""
         self._told = ""
+        self._nothing_at = (0, 0)
         self._telling: asyncio.Task[None] | None = None
         """Hooks that are told of an accepted draft."""
 
@@ -68,8 +69,10 @@ class Compactor:
         stopped = self.guard.stopped()
         unpaid = self._unpaid is not None and recorder.meter.used().tokens < limits.blocking
         may_compact = stopped is None and not unpaid
-        facts = Facts(recorder.now_ms(), limits, may_compact=may_compact, settings=self._talk.settings)
+        facts = Facts(recorder.now_ms(), limits, may_compact, self._talk.settings, self._nothing_at)
         planned = plan(recorder.transcript.branch, recorder.window, recorder.meter, facts)
+        if planned.found_nothing:
+            self._nothing_at = (recorder.window.generation, planned.used_tokens)
         if planned.payloads:
             recorder.append(*planned.payloads)
             self._talk.emit_gauge()
@@ -215,6 +218,7 @@ class Compactor:
     def _renew(self) -> None:
         self._unpaid = None
         self._told = ""
+        self._nothing_at = (0, 0)
         self.background.renewed()
 
     def fit_notice(self) -> Notice | None:

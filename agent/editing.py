@@ -6,7 +6,7 @@ cache and the next one will not, nothing where that cache has expired; `undo` ta
 an undo made before a restart of claw is not taken for a restore.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,17 @@ from agent.context.whole import whole_text
 from agent.gauge import change_text
 from agent.snapshots import ReadFile
 from agent.tools.base import ToolError
-from agent.transcript import Entry, Payload, Pin, Prefix, Undo, undone_keys
+from agent.transcript import Drop, Entry, Payload, Pin, Prefix, Undo, undone_keys
 from agent.window import Window
 
 if TYPE_CHECKING:
     from agent.conversation import Conversation
 
 _RUNNING = "A turn is running. Edit the window when it has ended, or stop it with Esc."
+_REPLACED = (
+    "A summary has replaced that part since: it stands in the window again after /undo compact; your own words also after "
+    "the next compaction."
+)
 _DONE: dict[Action, str] = {
     "pin": "Pinned",
     "unpin": "Unpinned",
@@ -181,7 +185,8 @@ class WindowEditor:
         count = len(edit.keys)
         things = f"{count:,} {'entry' if count == 1 else 'entries'}" if count else "the text"
         what = f"{_DONE[edit.action]} {things}"
-        return self._append(edit.payloads, what, edit.note)
+        back = edit.keys if edit.action == "restore" else ()
+        return self._append(edit.payloads, what, edit.note, back)
 
     def newest(self) -> str:
         """What `undo` would take back, in a word; empty: nothing."""
@@ -199,11 +204,14 @@ class WindowEditor:
         newest = self._newest_edit()
         if newest is None:
             return "There is no edit of the window to undo."
-        said = self._append((Undo(newest.keys),), f"The {newest.name} is undone", "")
+        undone = [entry.payload for entry in self._branch if entry.key in newest.keys]
+        back = [key for payload in undone if isinstance(payload, Drop) for key in payload.keys]
+        said = self._append((Undo(newest.keys),), f"The {newest.name} is undone", "", back)
         self._own_undos.add(self._talk.recorder.transcript.head or 0)
         return said
 
-    def _append(self, payloads: Sequence[Payload], what: str, note: str) -> str:
+    def _append(self, payloads: Sequence[Payload], what: str, note: str, back: Collection[int] = ()) -> str:
+        """Append; what happened. `back`: keys of the entries that it brings back."""
         recorder = self._talk.recorder
         self._begin()
         meter, window = recorder.meter, recorder.window
@@ -213,6 +221,8 @@ class WindowEditor:
         if freed > 0:
             self._talk.compactor.guard.reset()
         self._talk.emit_gauge()
+        if not {key for keys in window.keys for key in keys}.issuperset(back):
+            note = f"{note} {_REPLACED}".strip()
         return f"{what}{change_text(before, meter.used(), freed)}. {note}".strip()
 
     def _newest_edit(self) -> PastEdit | None:

@@ -33,10 +33,10 @@ from agent.processes import Spawner
 from agent.recall import Recall
 from agent.session_view import SessionView
 from agent.store.titles import as_title
-from agent.transcript import Payload, Setting, User
+from agent.transcript import Payload, Setting
 from agent.turn import Turn
 from agent.user_input import UserInput, as_user, make_user, plain_input
-from agent.user_shell import run_user_command
+from agent.user_shell import UserShell
 from providers.types import Effort
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Session(SessionView):
         self._loading = Loading(conversation, choose_model, load_prices, load_tokenizer)
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
+        self._shell = UserShell(conversation, spawner, cwd, lambda: self.running, self._take_opening)
         self.editor = WindowEditor(
             conversation, is_running=lambda: self.running, begin=self._begin_again, read_file=read_file
         )
@@ -150,15 +151,7 @@ class Session(SessionView):
     async def run_shell(self, command: str, *, in_window: bool = True) -> None:
         """Run a command that the user typed, without gate and sandbox. Its output goes with the next request if it is to
         be `in_window`; no turn begins with it. Cancelled, it is ended and what it said so far counts."""
-        block = await run_user_command(command, self._spawner, self.cwd, self._talk.emit)
-        if not in_window:
-            return
-        given = UserInput(f"! {command}", User((block,)))
-        if self.running:
-            self._talk.enqueue(given, "quiet")
-        else:
-            self._talk.recorder.append(*self._take_opening(), given.user)
-            self._talk.emit_gauge()
+        await self._shell.run(command, in_window=in_window)
 
     async def kill_job(self, number: int) -> None:
         """End a command in the background; the model is told with its next message.
@@ -322,6 +315,7 @@ class Session(SessionView):
         if (task := self._task) is not None:
             self.interrupt()
             await asyncio.gather(task, return_exceptions=True)
+        await self._shell.stop()
         await self._talk.compactor.close()
         await self._loading.stop()
         self._save_counts()

@@ -1,13 +1,15 @@
 """Commands that the user types with `!`: run as they stand, without gate and sandbox, and told by tool events of the tool `!`.
 
-What becomes of the output is the session's: here it is made the block that stands in the window. Decision: an interrupted
-command keeps what it had said, and so does one whose start failed.
+The output goes with the next request; it makes nobody answer. Decision: an interrupted command keeps what it had said, and
+one that could not start says why.
 """
 
 import asyncio
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent.events import Emit, ToolFinished, ToolProgress, ToolStarted
 from agent.processes import CommandNotStartedError, RunOutcome, Spawner, SpawnerError
@@ -16,7 +18,11 @@ from agent.tools.details import CommandDetails
 from agent.tools.endings import describe_end
 from agent.tools.terminal_text import show_output
 from agent.tools.truncate import cap_text
-from agent.transcript import ShellBlock
+from agent.transcript import Payload, ShellBlock, User
+from agent.user_input import UserInput
+
+if TYPE_CHECKING:
+    from agent.conversation import Conversation
 
 TOOL = "!"
 """Stands where tool events name their tool."""
@@ -27,6 +33,52 @@ MOST_OUTPUT_CHARS = 32_000
 """What stands in the window; the middle of a longer output is left out."""
 _KEPT_PARTIAL_CHARS = 64_000
 _numbers = count(1)
+
+
+class UserShell:
+    """Runs such commands for one session and takes what they said into its record."""
+
+    def __init__(
+        self,
+        conversation: "Conversation",
+        spawner: Spawner,
+        cwd: Path,
+        is_running: Callable[[], bool],
+        take_opening: Callable[[], list[Payload]],
+    ) -> None:
+        """`is_running`: whether a turn is; `take_opening`: what stands before the first entry of this process, once."""
+        self._talk = conversation
+        self._spawner = spawner
+        self._cwd = cwd
+        self._is_running = is_running
+        self._take_opening = take_opening
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, command: str, *, in_window: bool) -> None:
+        """Run one to its end. Cancelling this ends the command, and is not raised again."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            block = await run_user_command(command, self._spawner, self._cwd, self._talk.emit)
+            if in_window:
+                self._take_in(UserInput(f"! {command}", User((block,))))
+        finally:
+            self._tasks.discard(task)
+
+    async def stop(self) -> None:
+        """End all that run, and wait for it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _take_in(self, given: UserInput) -> None:
+        """Append it; while a turn runs, behind its step. The model need not answer it."""
+        if self._is_running():
+            self._talk.enqueue(given, "quiet")
+        else:
+            self._talk.recorder.append(*self._take_opening(), given.user)
+            self._talk.emit_gauge()
 
 
 async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit) -> ShellBlock:

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from agent.tools.search import Place, Query, find_rg, run_query
 
 MOST_FILES = 300_000
 FRESH_S = 5.0
-"""For so long a list counts as fresh."""
+"""For so long a list counts as fresh, and for ten times as long as it took to be made."""
 TIME_LIMIT_S = 20.0
 _ENOUGH = 400
 """So many candidates are put in order; further ones would be worse."""
@@ -30,19 +30,20 @@ _BOUNDARY = "/._- "
 class FileIndex:
     """Ask `find` for paths. `refresh` belongs to the event loop."""
 
-    def __init__(self, folder: Path, cwd: Path | None = None) -> None:
+    def __init__(self, folder: Path, cwd: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         """Paths are relative to `cwd`, which lies in `folder`; None: to `folder` itself."""
         self._folder = folder
         below = cwd.relative_to(folder) if cwd is not None and cwd.is_relative_to(folder) else Path()
         self._below = "" if below == Path() else f"{below}/"
         self._up = "../" * len(below.parts)
         self._names = _Names(())
-        self._made_at = float("-inf")
+        self._clock = clock
+        self._fresh_until = float("-inf")
         self._making = False
 
     @property
     def is_stale(self) -> bool:
-        return not self._making and time.monotonic() - self._made_at > FRESH_S
+        return not self._making and self._clock() > self._fresh_until
 
     def __len__(self) -> int:
         return len(self._names.paths)
@@ -50,12 +51,14 @@ class FileIndex:
     async def refresh(self) -> None:
         """Make the list anew. A folder that cannot be listed gives an empty list."""
         self._making = True
+        begun = self._clock()
         try:
             pieces = await self._listed()
             self._names = await asyncio.to_thread(_names_of, pieces)
         finally:
             self._making = False
-            self._made_at = time.monotonic()
+            now = self._clock()
+            self._fresh_until = now + max(FRESH_S, 10 * (now - begun))
 
     def find(self, query: str, limit: int = 10) -> list[str]:
         """The paths that fit best, folders with a slash at their end. An empty query gives what lies at the top."""

@@ -58,7 +58,8 @@ class Writing:
         self._drafts: Drafts | None = None
         self._index: FileIndex | None = None
         self._images: PastedImages | None = None
-        self._found: tuple[str, Sequence[str]] = ("", ())
+        self._found: tuple[str, Sequence[str]] | None = None
+        """What was found last, and for what."""
         self._saves = 0
         self._saving = False
         self._busy = False
@@ -82,8 +83,7 @@ class Writing:
             self.composer.put(draft)
             self._hint("What you had not sent is back.", HINT_S)
         self._index = FileIndex(root, self._cwd)
-        await self._index.refresh()
-        self.composer.offer_again()
+        await self._refresh_index()
 
     def keep_in(self, history_file: Path | None) -> None:
         """Keep what is sent there from now on; a draft is kept from the next start on."""
@@ -110,14 +110,14 @@ class Writing:
             return ()
         if self._index.is_stale:
             self._app.run_worker(self._refresh_index(), exit_on_error=False)
-        if self._found[0] != query or not self._found[1]:
+        if self._found is None or self._found[0] != query:
             self._found = (query, self._index.find(query, MOST_FILES))
         return self._found[1]
 
     async def _refresh_index(self) -> None:
         assert self._index is not None
         await self._index.refresh()
-        self._found = ("", ())
+        self._found = None
         self.composer.offer_again()
 
     def send(self, text: str, mentions: Sequence[str], *, after_turn: bool) -> None:

@@ -20,6 +20,7 @@ ModelName = tuple[str, str]
 _STEPS = 8
 _LEAST_TOKENS = 4_000
 _STEPS_KEPT = 64
+_IN_REQUESTS = ("provider", "model", "family", "api", "effort")
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.5
 
 
@@ -100,9 +101,10 @@ def past_steps(branch: Sequence[Entry]) -> Iterator[tuple[ModelName, int, Sequen
     """The newest steps of each model on a branch, oldest first: (model, reported growth, the entries that made it)."""
     steps: dict[ModelName, deque[tuple[int, int, int]]] = {}
     last: tuple[ModelName, int, int] | None = None
+    in_force: dict[str, str] = {}
     for index, entry in enumerate(branch):
         payload = entry.payload
-        if may_break(payload):
+        if _changes(payload, in_force) if isinstance(payload, Setting) else may_break(payload):
             last = None
         elif isinstance(payload, Assistant) and payload.usage.reported:
             model, prompt = (payload.provider, payload.model), payload.usage.prompt_tokens
@@ -112,3 +114,12 @@ def past_steps(branch: Sequence[Entry]) -> Iterator[tuple[ModelName, int, Sequen
     for model, found in steps.items():
         for reported, start, end in found:
             yield model, reported, branch[start:end]
+
+
+def _changes(setting: Setting, in_force: dict[str, str]) -> bool:
+    """Whether a setting broke the prefix; a resumed session says once more what is in force. Notes what it sets."""
+    values = (setting.provider, setting.model, setting.family, setting.api, setting.effort)
+    given = {name: value for name, value in zip(_IN_REQUESTS, values, strict=True) if value is not None}
+    changes = any(in_force.get(name) != value for name, value in given.items())
+    in_force.update(given)
+    return changes

@@ -48,6 +48,9 @@ class Facts(Struct, frozen=True):
     """False: no automatic compaction can come now, for instance because its guard stopped it."""
     settings: ContextSettings = ContextSettings()
     """How much of the end always stays."""
+    nothing_at: tuple[int, int] = (0, 0)
+    """Generation and used tokens at which nothing worth it could be freed and nothing be compacted. That is not looked for
+    again before the window has grown by what a batch has to free."""
 
 
 class Plan(Struct, frozen=True):
@@ -58,6 +61,8 @@ class Plan(Struct, frozen=True):
     why: str
     used_tokens: int
     """Of the next request once the payloads are appended."""
+    found_nothing: bool = False
+    """The window is over its trigger, was looked through for what could be freed, and nothing will be compacted."""
 
 
 def plan(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts) -> Plan:
@@ -75,7 +80,8 @@ def plan(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts) ->
         used -= images.freed_tokens
         reasons.append(_said(images))
     may_compact = facts.may_compact and limits.auto_compact
-    room = _room(branch, window, meter, facts, used)
+    looks = not _known_to_have_nothing(window, facts, used)
+    room = _room(branch, window, meter, facts, used) if looks else []
     freed = sum(freeing.freed_tokens for freeing in room)
     if room and (used < limits.trigger or used - freed < limits.trigger or not may_compact):
         batch += room
@@ -86,7 +92,14 @@ def plan(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts) ->
         trigger = limits.blocking if _was_undone(branch) else limits.trigger
         if compact := used >= trigger:
             reasons.append(f"{used:,} tokens are used and the trigger is {trigger:,}")
-    return Plan(tuple(freeing.clearing for freeing in batch), compact, "; ".join(reasons), used)
+    nothing = looks and not room and not compact and used >= limits.trigger
+    return Plan(tuple(freeing.clearing for freeing in batch), compact, "; ".join(reasons), used, nothing)
+
+
+def _known_to_have_nothing(window: Window, facts: Facts, used: int) -> bool:
+    limits, (generation, then) = facts.thresholds, facts.nothing_at
+    is_same = generation == window.generation and 0 < then <= used
+    return is_same and used < min(limits.blocking, then + limits.effective // _LEAST_SHARE)
 
 
 def _room(branch: Sequence[Entry], window: Window, meter: Meter, facts: Facts, used: int) -> list[Freeing]:

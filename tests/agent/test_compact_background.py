@@ -32,11 +32,17 @@ from agent.transcript import (
 )
 from providers.models import model_facts
 from providers.types import ProviderConfig, TextBlock
-from tests.agent.test_session_compaction import SUMMARY, TRIGGER, small, words
+from tests.agent.test_session_compaction import SUMMARY, small, words
 from tests.fakes.session_kit import Desk, Talk, is_prefix
 
 ON = ("context.background=on",)
-WARNING = 4_080
+TRIGGER = 6_400
+WARNING = 4_800
+
+
+def roomy(desk: Desk) -> Desk:
+    """Room for several turns above what always stays."""
+    return small(desk, CLAW_AUTOCOMPACT_PCT="40")
 
 
 class Held:
@@ -99,7 +105,7 @@ async def until_compacted(talk: Talk, first: int) -> None:
 async def test_K10_it_is_prepared_from_the_soft_mark_on_and_swapped_in_at_the_hard_one(
     desk: Desk, held: Callable[..., Held]
 ) -> None:
-    answers = held(small(desk))
+    answers = held(roomy(desk))
     async with desk.open(config=ON) as talk:
         turns = await until_asked(talk, answers)
         assert talk.of(CompactionStarted) == []
@@ -126,7 +132,7 @@ async def test_K10_it_is_prepared_from_the_soft_mark_on_and_swapped_in_at_the_ha
 async def test_K10_one_that_is_not_ready_is_waited_for_in_sight_and_esc_ends_the_wait_alone(
     desk: Desk, held: Callable[..., Held]
 ) -> None:
-    answers = held(small(desk), hold=True)
+    answers = held(roomy(desk), hold=True)
     async with desk.open(config=ON) as talk:
         await until_asked(talk, answers)
         before = len(desk.entries())
@@ -151,7 +157,7 @@ async def test_K10_one_that_is_not_ready_is_waited_for_in_sight_and_esc_ends_the
 
 async def test_K10_esc_in_a_turn_leaves_the_preparation_alone(one_desk: Desk, held: Callable[..., Held]) -> None:
     desk = one_desk
-    answers = held(small(desk), hold=True)
+    answers = held(roomy(desk), hold=True)
     async with desk.open(config=ON) as talk:
         turns = await until_asked(talk, answers)
         desk.wire.unfinished("I think")
@@ -169,7 +175,7 @@ async def test_K10_it_is_thrown_away_where_it_does_not_hold_and_its_cost_counts(
     one_desk: Desk, held: Callable[..., Held], why: str
 ) -> None:
     desk = one_desk
-    answers = held(small(desk))
+    answers = held(roomy(desk))
     async with desk.open(config=ON) as talk:
         await until_asked(talk, answers)
         await talk.session.prompt("one more")  # by now the reply is there
@@ -192,7 +198,7 @@ async def test_T88_one_that_fails_counts_as_an_attempt_and_work_goes_on(
     one_desk: Desk, held: Callable[..., Held]
 ) -> None:
     desk = one_desk
-    answers = held(small(desk), summary=" ")
+    answers = held(roomy(desk), summary=" ")
     async with desk.open(config=ON) as talk:
         await until_asked(talk, answers)
         for turn in range(8):
@@ -207,7 +213,7 @@ async def test_T88_one_that_fails_counts_as_an_attempt_and_work_goes_on(
 async def test_K10_nothing_is_prepared_where_it_is_off_as_on_this_machine(
     one_desk: Desk, held: Callable[..., Held], config: tuple[str, ...]
 ) -> None:
-    answers = held(small(one_desk))
+    answers = held(roomy(one_desk))
     async with one_desk.open(config=config) as talk:
         with pytest.raises(AssertionError, match="no summary was asked for"):
             await until_asked(talk, answers, most_turns=5)
@@ -215,7 +221,7 @@ async def test_K10_nothing_is_prepared_where_it_is_off_as_on_this_machine(
 
 
 async def test_K10_a_window_that_hardly_grows_prepares_nothing(one_desk: Desk, held: Callable[..., Held]) -> None:
-    desk = small(one_desk)
+    desk = roomy(one_desk)
     held(desk)
     async with desk.open() as talk:  # off, to come past the warning mark
         while talk.session.gauge().used_tokens < WARNING:
@@ -230,7 +236,7 @@ async def test_K10_a_window_that_hardly_grows_prepares_nothing(one_desk: Desk, h
 
 
 async def test_K10_closing_ends_a_preparation(one_desk: Desk, held: Callable[..., Held]) -> None:
-    answers = held(small(one_desk), hold=True)
+    answers = held(roomy(one_desk), hold=True)
     async with one_desk.open(config=ON) as talk:
         await until_asked(talk, answers)
         entries = len(one_desk.entries())
@@ -240,7 +246,7 @@ async def test_K10_closing_ends_a_preparation(one_desk: Desk, held: Callable[...
 async def test_K14_after_the_undo_of_an_automatic_one_nothing_is_prepared(
     one_desk: Desk, held: Callable[..., Held]
 ) -> None:
-    answers = held(small(one_desk))
+    answers = held(roomy(one_desk))
     async with one_desk.open(config=ON) as talk:
         turns = await until_asked(talk, answers)
         await until_compacted(talk, turns)
@@ -302,7 +308,7 @@ def test_K10_a_summary_is_void_once_its_base_left_the_branch(more: int) -> None:
 async def test_K10_another_effort_and_cleared_results_leave_it_usable(
     one_desk: Desk, held: Callable[..., Held]
 ) -> None:
-    answers = held(small(one_desk))
+    answers = held(roomy(one_desk))
     async with one_desk.open(config=ON) as talk:
         turns = await until_asked(talk, answers)
         talk.session.set_effort("low")

@@ -13,7 +13,7 @@ from agent.events import CompactionFinished, GaugeChanged
 from agent.permissions.workspace import Workspace
 from agent.snapshots import workspace_reader
 from agent.tools.base import ToolError
-from agent.transcript import Compaction, Drop, Pin
+from agent.transcript import Compaction, Drop, Pin, User
 from providers.types import Usage
 from tests.agent.test_session_compaction import SUMMARY, said, small, words
 from tests.fakes.session_kit import Desk, Talk, is_prefix, make_project
@@ -169,6 +169,26 @@ async def test_the_list_and_the_gauge_agree_and_the_edit_says_what_it_frees_and_
         again = planned(editor(talk).plan("restore", result.keys))
         assert (again.cache_lost_tokens, again.cost_usd) == (0, 0.0), "it was lost already"
         assert "line 599" in editor(talk).show(next(p for p in editor(talk).pieces() if p.state == "dropped"))
+
+
+async def test_what_a_summary_has_replaced_since_it_was_dropped_does_not_come_back_unseen(one_desk: Desk) -> None:
+    desk = one_desk
+    desk.wire.otherwise(lambda body: SUMMARY if desk.wire.is_summary(body) else words("answer-", 60))
+    async with desk.open() as talk:
+        for turn in range(8):
+            await talk.session.prompt(words(f"question{turn}-", 60))
+        users = [entry.key for entry in desk.entries() if isinstance(entry.payload, User)]
+        editor(talk).apply(planned(editor(talk).plan("drop", [users[2]])))
+        assert (await talk.session.compact()).key is not None
+        assert "question2-0" not in str(talk.session.editor.pieces())
+        told = editor(talk).undo()
+        assert "The drop is undone" in told and "/undo compact" in told
+        assert (await talk.session.compact()).key is None, "there is nothing new to compact"
+        await talk.session.undo_compaction()
+        await talk.session.prompt("and now?")
+        assert words("question2-", 60) in desk.wire.texts(desk.bodies()[-1])
+        editor(talk).apply(planned(editor(talk).plan("drop", [users[3]])))
+        assert "/undo compact" not in editor(talk).undo()
 
 
 async def test_nothing_is_edited_while_a_turn_runs_or_when_the_session_moved_on(one_desk: Desk) -> None:

@@ -1,15 +1,19 @@
 """Messages that wait for the end of the turn: each delivered once, in order, also after claw was killed."""
 
 import asyncio
+import io
 import sqlite3
 import threading
 from pathlib import Path
+
+from PIL import Image
 
 from agent.events import QueueChanged, TextStreamed, TurnEnded
 from agent.store import sessions
 from agent.store.base import QueuedMessage
 from agent.transcript import AttachmentBlock, User
 from providers.types import ImageBlock, TextBlock
+from tests.agent.test_session_images import pictures, save_picture
 from tests.agent.test_session_steering import waiting
 from tests.fakes.session_kit import Desk
 
@@ -127,3 +131,22 @@ def test_a_damaged_row_is_delivered_as_its_text(tmp_path: Path) -> None:
         connection.execute("UPDATE queue SET delivery = 'whenever', user = x'00'")
     connection.close()
     assert sessions.load(store.path).queue == (QueuedMessage(1, "text"),)
+
+
+async def test_an_attached_image_waits_in_the_session_file_and_is_sent_after_a_restart(desk: Desk) -> None:
+    save_picture(desk, (300, 100))
+    desk.wire.unfinished("Half")
+    desk.wire.reply("It is blue.")
+    async with desk.open() as talk:
+        turn = asyncio.ensure_future(talk.session.prompt("first"))
+        await talk.seen(TextStreamed)
+        talk.session.steer(await talk.session.prepare("see @shot.png", ("shot.png",)), after_turn=True)
+        assert talk.notices == ["Attached: shot.png (300×100 pixels)"]
+        talk.session.interrupt()
+        await turn
+        path = talk.path
+    (desk.project / "shot.png").unlink()
+    async with desk.open(path) as talk:
+        assert await talk.session.prompt_next() is not None
+    (data,) = pictures(desk.bodies()[-1])
+    assert Image.open(io.BytesIO(data)).size == (300, 100)

@@ -313,10 +313,10 @@ async def test_new_begins_an_empty_session_and_the_old_one_says_nothing_more() -
 async def test_a_turn_that_fails_unexpectedly_is_told_and_the_next_message_works() -> None:
     async with running() as (app, opener):
         session = opener.session
-        asked: list[str] = []
+        asked: list[object] = []
 
-        async def broken(text: str) -> TurnEnded:
-            asked.append(text)
+        async def broken(message: object) -> TurnEnded:
+            asked.append(message)
             raise RuntimeError("the [disk] is gone")
 
         session.prompt = broken  # type: ignore[method-assign] # the session of this test is the fake

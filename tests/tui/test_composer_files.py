@@ -88,15 +88,6 @@ async def test_escape_closes_the_list_until_the_text_changes(tmp_path: Path) -> 
         assert popup.is_open
 
 
-async def test_new_files_are_found_once_the_list_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.file_index.FRESH_S", 0.0)
-    async with writing(tmp_path) as (app, _, popup):
-        (tmp_path / "brand_new.txt").touch()
-        await write(app, "@brand")
-        await until(lambda: popup.is_open)
-        assert chosen(popup) == "@brand_new.txt "
-
-
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (20, 5), (40, 12), (80, 24), (200, 60)])
 async def test_the_list_stands_above_the_field_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
     async with writing(tmp_path, size=(80, 24)) as (app, _, popup):

@@ -62,7 +62,7 @@ async def test_a_paste_of_any_content_is_folded_quickly_and_sent_whole(unit: str
         text = unit * count
         begun = time.perf_counter()
         composer.insert_text(text)
-        assert time.perf_counter() - begun < 3 * size / 10_000_000  # thrice what a quiet machine takes
+        assert time.perf_counter() - begun < 1 + size / 3_000_000  # the benchmark holds it to a tenth of that
         assert composer.text.startswith("[paste 1: ") and "\n" not in composer.text
         composer.send()
         await until(lambda: opener.session.calls)

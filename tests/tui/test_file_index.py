@@ -105,3 +105,21 @@ async def test_below_the_top_of_the_project_all_of_it_is_offered_as_seen_from_th
     assert index.find("app") == ["app.py"] and index.find("deep") == ["inner/deep.py"]
     assert index.find("readme") == ["../README.md"] == index.find("../readme")
     assert "./" in index.find("", 10) and "../README.md" in index.find("", 10)
+
+
+async def test_a_list_is_old_after_a_while_and_the_later_the_longer_it_took(tmp_path: Path) -> None:
+    times = [100.0]
+    index = FileIndex(tmp_path, clock=lambda: times[-1])
+
+    def stale_at(time_s: float) -> bool:
+        times.append(time_s)
+        return index.is_stale
+
+    assert stale_at(100)
+    await index.refresh()
+    assert [stale_at(105), stale_at(105.1)] == [False, True]
+    work = asyncio.create_task(index.refresh())
+    await asyncio.sleep(0)
+    assert not stale_at(107.1)  # it is being made
+    await work
+    assert [stale_at(127), stale_at(127.2)] == [False, True]

@@ -84,9 +84,10 @@ def test_the_window_is_compacted_by_trigger_and_by_hand_and_each_is_undone(desk:
         assert small < full * 0.8
 
         claw.say("/context")
-        shown = claw.wait_for("compaction begins at")
-        assert "14,000 tokens" in shown and "summary" in shown
-        claw.type("q")
+        shown = claw.wait_for("compaction at 9,744")
+        assert "window 14,000" in shown and "summary" in shown
+        claw.type("\x1b")
+        claw.wait_for(lambda text: "compaction at 9,744" not in text)
         claw.say("/undo compact")
         claw.wait_for("The compaction is undone")
         assert small < tokens(claw.gauge()) <= full * 1.1

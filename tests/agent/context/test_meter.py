@@ -377,6 +377,20 @@ def test_a_resume_behind_a_rewind_still_knows_what_the_provider_adds(o200k: Coun
     assert resumed.used() == talk.meter.used()
 
 
+def test_a_resume_that_says_again_what_is_in_force_takes_no_step_from_the_factor(o200k: Counter) -> None:
+    talk = Talk(o200k)
+    server = Server(o200k, 1.3)
+    for turn in range(4):
+        talk.append(Setting(provider="p", model="m", family="m", api="anthropic", mode="auto"))
+        talk.user(f"{turn} {ENGLISH * 8}")
+        talk.reply("ok", usage=Usage(server.prompt(talk.window), 0, 0, 5))
+    talk.append(Compaction("short", "short", talk.branch[-1].key, "auto", 5_000, 100))
+    resumed = Meter(o200k)
+    resumed.rebuild(talk.branch, Window(talk.branch))
+    assert resumed.factor == pytest.approx(1.3, abs=0.06)
+    assert resumed.used() == talk.meter.used()
+
+
 def test_a_stored_count_of_a_reply_whose_call_was_dropped_is_not_believed(o200k: Counter) -> None:
     talk = Talk(o200k)
     talk.user("a")

@@ -480,3 +480,26 @@ def test_K8_below_the_trigger_with_a_warm_cache_a_plan_does_not_walk_the_history
         assert plan(branch, talk.window, talk.meter, facts).payloads == ()
         looked.append(branch.looked_at)
     assert looked[0] == looked[1] == looked[2] <= 4
+
+
+def test_K8_over_the_trigger_a_window_with_nothing_to_free_is_not_walked_again_before_it_has_grown(
+    o200k: Counter,
+) -> None:
+    talk = Talk(o200k)
+    talk.user("go")
+    while len(talk.transcript) < 1_000:
+        talk.step(f"c{len(talk.transcript)}", "text")
+    used = talk.meter.used().tokens
+    thresholds = replace(limits(200_000, 64_000), trigger=used - 10, effective=2 * used, blocking=2 * used)
+    branch = Walked(talk.transcript.branch)
+    first = plan(branch, talk.window, talk.meter, Facts(0, thresholds, may_compact=False))
+    assert first.found_nothing and branch.looked_at >= 1_000
+    facts = Facts(0, thresholds, may_compact=False, nothing_at=(talk.window.generation, first.used_tokens))
+    talk.step("more", "text")
+    branch = Walked(talk.transcript.branch)
+    assert plan(branch, talk.window, talk.meter, facts).payloads == () and branch.looked_at == 0
+    talk.step("large", words(15_000))
+    talk.reply("ok")
+    assert [p.reason for p in plan(talk.branch, talk.window, talk.meter, facts).payloads] == ["clear"]
+    # A compaction is planned whatever is known to be of no use.
+    assert plan(talk.branch, talk.window, talk.meter, replace(facts, may_compact=True)).compact
