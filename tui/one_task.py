@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from agent.events import Event
+from agent.mentions import find_mentions
 from providers.base import Provider
 from providers.errors import ProviderError
 from tui.collector import Collector
@@ -82,7 +83,8 @@ async def _run(startup: Startup, opener: Opener, prompt: str, schema: AnswerSche
     lines = None
     if arguments.input_format == "stream-json":
         messages = lines = MessageLines(prompt, stopper.ask, lambda number, fault: emit(InputError(number, fault)))
-    run = PrintRun(session, collector, stopper, messages, schema, stream)
+    # Of the user's own words alone: what is piped in may hold anything.
+    run = PrintRun(session, collector, stopper, messages, schema, stream, find_mentions(arguments.prompt))
     if stream is not None:
         stream.failed = run.end
         session.announce()

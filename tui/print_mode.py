@@ -8,7 +8,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -82,7 +82,10 @@ class PrintRun:
         messages: Messages,
         schema: AnswerSchema | None = None,
         stream: EventStream | None = None,
+        mentions: Sequence[str] = (),
     ) -> None:
+        """`mentions`: files that the prompt of the command line names and that go along with the first message."""
+        self._mentions = mentions
         self._session = session
         self._collector = collector
         self._stopper = stopper
@@ -154,7 +157,13 @@ class PrintRun:
 
     async def _prompt(self, text: str) -> TurnEnded:
         self._collector.text = ""
-        return await self._session.prompt(text)
+        mentions, self._mentions = self._mentions, ()
+        if not mentions:
+            return await self._session.prompt(text)
+        message = await self._session.prepare(text, mentions)
+        for problem in message.problems:
+            complain(problem)
+        return await self._session.prompt(message)
 
     def _ending(self, ended: TurnEnded) -> Ending:
         if ended.reason == "interrupted" and self._stopper.asked and self._signal is None:

@@ -181,6 +181,16 @@ async def test_a_closed_pipe_ends_it_quietly_with_141(desk: Desk) -> None:
     assert await finish(process) == Done(141, "", "")
 
 
+async def test_a_file_that_the_prompt_names_goes_along_and_one_that_the_piped_text_names_does_not(desk: Desk) -> None:
+    (desk.project / "a.txt").write_text("the words of a")
+    (desk.project / "b.txt").write_text("the words of b")
+    desk.wire.reply("Read.")
+    done = await run(desk, "-p", "compare @a.txt and @./gone.txt", "-m", desk.model, stdin=b"see @b.txt")
+    assert done.code == 0 and done.out == "Read.\n" and "gone.txt" in done.err
+    texts = "\n".join(desk.wire.texts(desk.bodies()[-1]))
+    assert "the words of a" in texts and "see @b.txt" in texts and "the words of b" not in texts
+
+
 async def test_a_session_that_another_claw_has_open_is_not_touched_and_can_be_forked(desk: Desk) -> None:
     desk.wire.reply("One.")
     async with desk.open() as talk:

@@ -222,7 +222,7 @@ def test_the_real_program_writes_no_colour_where_none_is_wanted(desk: Desk) -> N
     with Program(desk, "-m", desk.model, NO_COLOR="1") as claw:
         claw.ready()
         claw.say("/help")
-        claw.wait_for("Commands")
+        claw.wait_for("╭─ Help")
         claw.type("\x1b")
         claw.wait_for(lambda text: "╭─ Help" not in text)
         claw.quit()

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from agent.context.budget import ContextSettings
 from agent.context.compaction import Compacted, NotCompacted, Span, Trigger, compact
-from agent.transcript import Entry, Transcript, Undo, User
+from agent.transcript import Entry, Payload, Rewind, Transcript, Undo, User
 from agent.window import Window
 from providers.types import AssistantMessage, Message, TextBlock, ToolCall, ToolResultMessage
 from tests.agent.context.compaction_kit import Model, commit, full
 from tests.agent.context.talk import Talk, texts
-from tests.agent.strategies import transcripts
+from tests.agent.strategies import transcripts, trees
 
 TRIGGERS: list[Trigger] = ["auto", "manual", "manual", "overflow"]
 
@@ -81,3 +81,45 @@ def test_invariants_4_5_6_any_compaction_of_any_transcript(
         assert talk.window.keys[0][0] == entry.key
     talk.append(Undo((entry.key,)))
     assert talk.window.messages == before[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees(14), st.sampled_from(TRIGGERS), spans(), st.data())
+def test_invariants_4_5_6_hold_where_the_user_went_back_and_an_undo_of_the_undo_and_a_rewind_behind_it(
+    entries: list[Entry], trigger: Trigger, span: Span, data: st.DataObject
+) -> None:
+    talk = Talk()
+    first = talk.transcript.head or 0
+
+    def add(payload: Payload, parent: int | None = None) -> Entry:
+        entry = talk.transcript.append(payload, 0, parent)
+        broke = talk.window.apply(talk.transcript.branch, entry)
+        talk.meter.apply(entry, talk.window, broke=broke)
+        return entry
+
+    def go_back() -> None:
+        add(Rewind(), data.draw(st.integers(first, talk.transcript.head or first)))
+
+    for entry in entries:
+        go_back() if isinstance(entry.payload, Rewind) else add(entry.payload)
+    full(talk, turns=3, words=250)
+    if data.draw(st.booleans()):
+        go_back()
+        full(talk, turns=2, words=250)
+    before = list(talk.window.messages)
+    words = shown_words(talk.branch, talk.window)
+    short = ContextSettings(keep_recent_tokens=50, preserve_recent=2)
+    inputs = replace(talk.inputs(trigger, window=32_768, settings=short), span=span if trigger == "manual" else Span())
+    outcome = asyncio.run(compact(inputs, Model("ok")))
+    if isinstance(outcome, NotCompacted):
+        return
+    entry = commit(talk, outcome)
+    after = list(talk.window.messages)
+    assert not unanswered(talk.window.sealed()) and after == Window(talk.branch).messages
+    assert [text for text in words if text not in texts(talk.window)] == []
+    undo = add(Undo((entry.key,)))
+    assert talk.window.messages == before
+    add(Undo((undo.key,)))
+    assert talk.window.messages == after
+    add(Rewind(), entry.parent)
+    assert talk.window.messages == before
