@@ -16,10 +16,10 @@ from textual.widgets import TextArea
 
 from claw import __version__
 from tui.app import ClawApp
-from tui.arguments import parse
 from tui.bridge import Launch, Target
-from tui.screen_mode import Screens
-from tui.startup import starting
+from tui.launch.arguments import parse
+from tui.launch.screen_mode import Screens
+from tui.launch.startup import starting
 from tui.widgets.piece_list import PieceList
 
 HERE = Path(__file__).parent

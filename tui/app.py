@@ -21,6 +21,7 @@ from tui import tuning
 from tui.branch import branch_of
 from tui.bridge import Launch, StrayKeys
 from tui.commands import is_command, run_command
+from tui.composing.writing import Writing
 from tui.current import CurrentSession, SessionOpened
 from tui.feed import EventsArrived
 from tui.overlays import Overlays
@@ -35,7 +36,6 @@ from tui.widgets.queue import QueueView
 from tui.widgets.status import StatusFacts, StatusLine, short_folder
 from tui.widgets.transcript import TranscriptPane
 from tui.widgets.working import WorkingLine
-from tui.writing import Writing
 
 KEYS_FIRST_S = 0.010
 """After a key, events wait this long, so that typing stays ahead of streaming."""

@@ -19,7 +19,7 @@ from agent.events import (
 )
 from agent.permissions.approval import Approver
 from providers.types import Effort
-from tui.listed_models import Listing
+from tui.launch.listed_models import Listing
 from tui.setup_seam import SetUp
 
 if TYPE_CHECKING:  # each is imported by the screen that shows it

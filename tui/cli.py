@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from claw import __version__
-from tui.arguments import UsageError, parse
+from tui.launch.arguments import UsageError, parse
 
 if TYPE_CHECKING:
-    from tui.startup import Startup
+    from tui.launch.startup import Startup
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -55,37 +55,37 @@ def _open_closed_streams() -> None:
 def _run(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     if arguments.command == "completion":
-        from tui.shell_completion import print_completion
+        from tui.subcommands.shell_completion import print_completion
 
         return print_completion(arguments.action)
-    from tui.startup import SetupError, starting
+    from tui.launch.startup import SetupError, starting
 
     try:
         if arguments.tools:
-            from tui.tool_choice import check_tools
+            from tui.launch.tool_choice import check_tools
 
             check_tools(arguments.tools)
         with starting(arguments, dict(os.environ), __version__) as startup:
             match arguments.command:
                 case "config" if arguments.action == "set":
-                    from tui.config_edit import set_config
+                    from tui.subcommands.config_edit import set_config
 
                     return set_config(startup)
                 case "login" | "logout":
-                    from tui.login import login, logout
+                    from tui.subcommands.login import login, logout
 
                     return login(startup) if arguments.command == "login" else logout(startup)
                 case "doctor":
-                    from tui.doctor import doctor
+                    from tui.subcommands.doctor import doctor
 
                     return doctor(startup)
                 case "sessions" | "config" | "context" | "instructions":
-                    from tui.reports import report
+                    from tui.subcommands.reports import report
 
                     gc.enable()
                     return report(startup)
                 case _ if arguments.print_mode:
-                    from tui.one_task import one_task
+                    from tui.headless.one_task import one_task
 
                     return one_task(startup)
                 case _:
@@ -100,7 +100,7 @@ def _screen(startup: "Startup") -> int:
         return _fail("The screen needs a terminal.", "Use `claw -p PROMPT` for a task without one.")
     if os.environ.get("TERM", "") in ("", "dumb"):
         return _fail(f"TERM={os.environ.get('TERM', '')!r} cannot draw a screen.", "Set TERM, or use `claw -p PROMPT`.")
-    from tui.screen_mode import run_screen
+    from tui.launch.screen_mode import run_screen
 
     return run_screen(startup)
 

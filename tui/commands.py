@@ -7,9 +7,9 @@ from msgspec import Struct
 from textual.theme import BUILTIN_THEMES
 
 from tui import context_commands, init_command, more_commands
-from tui.arguments import EFFORTS
 from tui.bridge import MODES, Target
 from tui.current import CurrentSession
+from tui.launch.arguments import EFFORTS
 from tui.overlays import Overlays
 from tui.themes import theme_names
 from tui.widgets.completion import Choice

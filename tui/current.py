@@ -15,8 +15,8 @@ from textual.message import Message
 from agent.events import Event, Notice, QueueChanged, SettingChanged, TurnEnded
 from providers.types import Effort
 from tui.bridge import MODES, Launch, Mode, SessionControls, Target
+from tui.composing.outgoing import Outgoing, joined
 from tui.feed import EventFeed
-from tui.outgoing import Outgoing, joined
 from tui.questions import ask_include, make_approver, make_confirm
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from providers.types import Effort
-from tui.arguments import EFFORTS
 from tui.bridge import Target
+from tui.launch.arguments import EFFORTS
 
 if TYPE_CHECKING:
     from tui.commands import Desk

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from agent.events import Event, TurnEnded, TurnStarted
 from agent.session import Session
-from tui.collector import Collector
-from tui.output_schema import AnswerSchema
-from tui.stream_json import EventStream, Result, TokenUsage
+from tui.headless.collector import Collector
+from tui.headless.output_schema import AnswerSchema
+from tui.headless.stream_json import EventStream, Result, TokenUsage
 
 OutputFormat = Literal["text", "json", "stream-json"]
 

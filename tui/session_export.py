@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from tui.startup import Startup
+from tui.launch.startup import Startup
 
 
 class ExportError(Exception):

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from providers.types import Secret, WireApi
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 
 OWN = "own"
 """The name of a server that the user gives the address of; with a number where it is taken."""

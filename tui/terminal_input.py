@@ -21,7 +21,7 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
-from tui.paste_input import Keys, Pasted, PasteSplitter
+from tui.composing.paste_input import Keys, Pasted, PasteSplitter
 from tui.terminal_background import QUERY, AnswerFilter
 from tui.theming import BackgroundKnown
 

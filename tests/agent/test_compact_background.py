@@ -13,7 +13,6 @@ from agent.events import (
     CompactionProgress,
     CompactionStarted,
     MessageCompleted,
-    StepStarted,
     UserMessageAdded,
 )
 from agent.transcript import (
@@ -161,8 +160,9 @@ async def test_K10_esc_in_a_turn_leaves_the_preparation_alone(one_desk: Desk, he
     async with desk.open(config=ON) as talk:
         turns = await until_asked(talk, answers)
         desk.wire.unfinished("I think")
+        asked = len(desk.bodies())
         running = asyncio.ensure_future(talk.session.prompt("short"))
-        await talk.seen(StepStarted)
+        await talk.requested(asked + 1)  # else the unfinished answer would be the next request's
         talk.session.interrupt()
         assert (await running).reason == "interrupted"
         answers.let_go()

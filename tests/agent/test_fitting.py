@@ -12,7 +12,7 @@ from agent.transcript import Compaction, User
 from providers.models import ModelFacts, Price
 from tests.agent.test_session_compaction import SUMMARY, words
 from tests.fakes.session_kit import Desk, Talk
-from tui.arguments import parse
+from tui.launch.arguments import parse
 
 SMALL_WINDOW = {"CLAW_CONTEXT_WINDOW": "9000"}
 FACTS = ModelFacts(

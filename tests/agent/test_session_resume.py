@@ -10,7 +10,7 @@ from agent.transcript import Assistant, Prefix, Reminder, Result, Setting, User
 from agent.window import MISSING_RESULT
 from providers.types import TextBlock, ToolCall, Usage
 from tests.fakes.session_kit import Desk, Talk, is_prefix, make_project
-from tui.startup import SetupError
+from tui.launch.startup import SetupError
 
 
 async def talked(desk: Desk, *texts: str) -> Talk:

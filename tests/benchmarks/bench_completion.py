@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.kit import quantile, show, spread
-from tui.file_index import FileIndex
+from tui.composing.file_index import FileIndex
 
 FILES = 100_000
 QUERIES = (

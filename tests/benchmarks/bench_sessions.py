@@ -20,10 +20,10 @@ from agent.transcript import Assistant, Entry, Result, User
 from providers.types import TextBlock, Usage
 from tests.benchmarks.kit import CLAW, clean_env, compile_all, median, quantile, show, spread
 from tests.tui.harness import press, running, screen_text, until
-from tui.arguments import Arguments
 from tui.bridge import SessionSummary
-from tui.sessions_on_disk import SessionsOnDisk
-from tui.startup import Startup
+from tui.launch.arguments import Arguments
+from tui.launch.sessions_on_disk import SessionsOnDisk
+from tui.launch.startup import Startup
 
 SESSIONS = 2_000
 TEMPLATES = 40

@@ -46,7 +46,7 @@ async def forks(desk: Desk) -> AsyncIterator[Forks]:
 
 
 def _serve() -> None:
-    for name in ("openai", "tiktoken", "genai_prices.data_snapshot", "tui.one_task"):
+    for name in ("openai", "tiktoken", "genai_prices.data_snapshot", "tui.headless.one_task"):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     for line in sys.stdin:

@@ -27,9 +27,9 @@ from providers.types import TextBlock, Usage
 from tests.fakes.grammar import check_grammar
 from tests.fakes.model_server import json_reply
 from tests.fakes.wires import Wire
-from tui.arguments import Arguments
-from tui.startup import Startup, overrides
-from tui.wiring import Opener
+from tui.launch.arguments import Arguments
+from tui.launch.startup import Startup, overrides
+from tui.launch.wiring import Opener
 
 E = TypeVar("E", bound=Event)
 P = TypeVar("P")
@@ -81,7 +81,7 @@ class Desk:
         return self.home / "data" / "sessions"
 
     def startup(self, cwd: Path | None = None, **arguments: Any) -> Startup:
-        """As `tui.startup.starting` makes it, for this desk instead of the process's own environment."""
+        """As `tui.launch.startup.starting` makes it, for this desk instead of the process's own environment."""
         given = replace(Arguments(mode="auto", model=self.model), **arguments)
         paths = Paths.from_env(self.env)
         here = (cwd or self.project).resolve()

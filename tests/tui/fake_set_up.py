@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from providers.types import WireApi
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.setup_seam import Candidate, FoundServer, Offer
 
 LLAMA = Candidate("llama.cpp", "llama.cpp", "chat", "http://127.0.0.1:8080/v1")

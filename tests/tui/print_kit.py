@@ -8,10 +8,10 @@ import pytest
 
 from agent.events import Event
 from tests.fakes.session_kit import Desk
-from tui.collector import Collector
-from tui.output_schema import AnswerSchema
+from tui.headless.collector import Collector
+from tui.headless.output_schema import AnswerSchema
+from tui.launch.wiring import Opener
 from tui.print_mode import PrintRun, Stopper
-from tui.wiring import Opener
 
 
 class Printed(NamedTuple):

@@ -15,7 +15,7 @@ from agent.events import Emit, TextStreamed
 from agent.permissions.approval import ApprovalRequest, Approver
 from tests.tui.fake_session import FakeSession, Opener, launch
 from tui.bridge import Target
-from tui.run import run_app
+from tui.launch.run import run_app
 from tui.signals import HARD_LIMIT_S
 
 

@@ -24,7 +24,7 @@ from tests.tui.fake_session import Opener
 from tests.tui.harness import late_key, press, running, screen_text, type_in, until
 from tui.app import ClawApp
 from tui.bridge import NoKey, SessionSummary, Target
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.screens.dialog import Dialog
 from tui.widgets.composer import Composer
 

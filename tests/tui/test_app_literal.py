@@ -27,7 +27,7 @@ from providers.types import TextBlock, Usage
 from tests.tui.fake_session import Opener
 from tests.tui.harness import click, late_key, press, rows, running, screen_text, settle, type_in, until
 from tui.bridge import NoKey, SessionSummary
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.screens.dialog import Dialog
 from tui.screens.message import MessageScreen
 from tui.widgets.completion import Choice, CompletionList

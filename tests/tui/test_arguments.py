@@ -1,6 +1,6 @@
 import pytest
 
-from tui.arguments import Arguments, UsageError, parse, split_rules
+from tui.launch.arguments import Arguments, UsageError, parse, split_rules
 
 
 def test_nothing_said_is_the_screen_with_every_default() -> None:

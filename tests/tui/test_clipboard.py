@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.test_editor import script
-from tui.clipboard import PastedImages, image_reader, read_image
+from tui.composing.clipboard import PastedImages, image_reader, read_image
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 

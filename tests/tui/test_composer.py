@@ -5,7 +5,7 @@ from textual import events
 
 from tests.tui.harness import press, resize, running, screen_text, settle, until
 from tui.app import ClawApp
-from tui.history import PromptHistory
+from tui.composing.history import PromptHistory
 from tui.widgets.completion import CompletionList
 from tui.widgets.composer import PASTE_CHARS, Composer
 

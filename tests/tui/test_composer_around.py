@@ -9,7 +9,7 @@ from tests.tui.harness import press, running, screen_text, type_in, until
 from tests.tui.test_composer import composer_of
 from tests.tui.test_drafts import left_behind
 from tests.tui.test_editor import script
-from tui.history import PromptHistory
+from tui.composing.history import PromptHistory
 from tui.widgets.queue import QueueView, queue_rows
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.drafts import Drafts
+from tui.composing.drafts import Drafts
 
 
 def files(folder: Path) -> list[str]:
@@ -15,7 +15,7 @@ def files(folder: Path) -> list[str]:
 
 def left_behind(folder: Path, project: str, text: str) -> None:
     """What a claw that was killed leaves."""
-    program = "import sys, os; from pathlib import Path; from tui.drafts import Drafts\n"
+    program = "import sys, os; from pathlib import Path; from tui.composing.drafts import Drafts\n"
     program += "Drafts(Path(sys.argv[1]), Path(sys.argv[2])).save(sys.argv[3], 1); os._exit(9)"
     done = subprocess.run([sys.executable, "-c", program, str(folder), project, text], check=False)
     assert done.returncode == 9

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.dropped import dropped_paths
+from tui.composing.dropped import dropped_paths
 
 
 @pytest.fixture

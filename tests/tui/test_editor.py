@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.editor import EditorError, edit_text, find_editor
+from tui.composing.editor import EditorError, edit_text, find_editor
 
 
 def script(path: Path, body: str) -> Path:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.session_kit import git, make_project
-from tui.file_index import FileIndex, _Names
+from tui.composing.file_index import FileIndex, _Names
 
 FILES = (
     "README.md", "tui/app.py", "tui/widgets/composer.py", "tui/widgets/completion.py", "tui/screens/approval.py",

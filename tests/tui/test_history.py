@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tui.branch import branch_of
-from tui.history import MAX_ENTRIES, MAX_ENTRY_CHARS, MAX_FILE_BYTES, PromptHistory
+from tui.composing.history import MAX_ENTRIES, MAX_ENTRY_CHARS, MAX_FILE_BYTES, PromptHistory
 
 
 def stored(path: Path) -> list[str]:

@@ -30,7 +30,12 @@ def loaded_after(code: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "code",
-    ["import agent.session", "import tui.cli", "import tui.wiring, tui.one_task, tui.print_mode", "import tui.reports"],
+    [
+        "import agent.session",
+        "import tui.cli",
+        "import tui.launch.wiring, tui.headless.one_task, tui.print_mode",
+        "import tui.subcommands.reports",
+    ],
 )
 def test_nothing_heavy_is_loaded_to_open_a_session(code: str) -> None:
     assert loaded_after(code) == set()

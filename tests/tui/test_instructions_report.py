@@ -9,8 +9,8 @@ from agent.instructions.report import Finding, InstructionsReport
 from tests.fakes.claw_process import run
 from tests.fakes.session_kit import Desk, make_project
 from tests.tui.harness import late_key, press, running, screen_text, until
-from tui.instruction_tree import NOTHING, finding_text, tree_rows
 from tui.screens.instructions import InstructionsScreen, instruction_rows
+from tui.subcommands.instruction_tree import NOTHING, finding_text, tree_rows
 
 FILES = {
     "AGENTS.md": "Root rule. [/x]\n@docs/more.md\n@gone.md\n",

@@ -11,8 +11,8 @@ from tests.fakes.model_server import ModelServer, json_reply
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ChatSide
 from tests.tui.harness import press, resize, running, screen_text, type_in, until
-from tui.listed_models import ModelChoice, SilentProvider, price_text, window_text
-from tui.model_choice import Models
+from tui.launch.listed_models import ModelChoice, SilentProvider, price_text, window_text
+from tui.launch.model_choice import Models
 from tui.screens.model_lines import filtered, model_line, name_cells
 
 BIG = ModelChoice("anthropic/claude-big", window_tokens=1_000_000, price=(3.0, 15.0), thinking=True, images=True)

@@ -11,8 +11,8 @@ from tests.fakes.claw_process import run
 from tests.fakes.session_kit import Desk
 from tests.tui.in_process import Place
 from tests.tui.print_kit import answer
-from tui.output_schema import load_schema
-from tui.startup import SetupError
+from tui.headless.output_schema import load_schema
+from tui.launch.startup import SetupError
 
 SCHEMA = {
     "type": "object",

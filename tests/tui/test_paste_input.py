@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.paste_input import BEGIN, END, Keys, Pasted, PasteSplitter
+from tui.composing.paste_input import BEGIN, END, Keys, Pasted, PasteSplitter
 
 CONTENTS = [
     "",

@@ -12,7 +12,7 @@ from agent.events import CompactionFinished, MessageCompleted
 from providers.types import Usage
 from tests.fakes.claw_process import Done, environment, finish, run, start
 from tests.fakes.session_kit import Desk
-from tui.collector import Collector
+from tui.headless.collector import Collector
 
 WRONG_KEY = "sk-wrong-0123456789abcdef"
 ANSWER = "Grüße, 世界 🎉: done."

@@ -9,7 +9,7 @@ from providers.types import Usage
 from tests.agent.test_session_compaction import SUMMARY
 from tests.fakes.claw_process import run
 from tests.fakes.session_kit import Desk, Talk, make_project
-from tui.reports import ago
+from tui.subcommands.reports import ago
 
 RULES = "Use tabs. [/x]\n"
 

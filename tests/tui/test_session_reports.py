@@ -22,9 +22,9 @@ from agent.transcript import Assistant, Entry, Payload, Result, Setting, User
 from providers.types import TextBlock, Usage
 from tests.fakes.terminal import Terminal
 from tests.tui.test_app_literal import is_clean
-from tui.arguments import UsageError, parse
-from tui.session_reports import report_sessions
-from tui.startup import SetupError, Startup
+from tui.launch.arguments import UsageError, parse
+from tui.launch.startup import SetupError, Startup
+from tui.subcommands.session_reports import report_sessions
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-ant-api03-" + "Ab1" * 20

@@ -25,14 +25,14 @@ from tests.tui.fake_session import Opener
 from tests.tui.harness import click, late_key, press, resize, running, screen_text, settle, until
 from tests.tui.test_app_literal import ALL, CONTROLS, is_clean
 from tui.app import ClawApp
-from tui.arguments import Arguments
 from tui.bridge import SessionSummary, Target
-from tui.screen_mode import Screens
+from tui.launch.arguments import Arguments
+from tui.launch.screen_mode import Screens
+from tui.launch.sessions_on_disk import SessionsOnDisk
+from tui.launch.startup import Startup
 from tui.screens.session_texts import preview_rows
 from tui.screens.sessions import SessionsScreen
 from tui.session_seam import SessionHit, SessionPreview
-from tui.sessions_on_disk import SessionsOnDisk
-from tui.startup import Startup
 from tui.widgets.session_list import Columns, SessionList
 
 OWN = Path("/project")

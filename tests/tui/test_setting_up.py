@@ -15,10 +15,10 @@ from providers.errors import ProviderError
 from providers.types import Secret
 from tests.fakes.model_server import Chunk, ModelServer, Reply, json_reply
 from tests.fakes.responses_wire import error_reply
-from tui.arguments import Arguments
-from tui.setting_up import SettingUp
+from tui.launch.arguments import Arguments
+from tui.launch.setting_up import SettingUp
+from tui.launch.startup import Startup, starting
 from tui.setup_seam import Candidate
-from tui.startup import Startup, starting
 
 
 @pytest.fixture

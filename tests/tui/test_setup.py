@@ -16,7 +16,7 @@ from tests.tui.harness import late_key, press, resize, running, screen_text, set
 from tests.tui.test_app_literal import ALL, CONTROLS, is_clean
 from tui.app import ClawApp
 from tui.bridge import NoKey, Target
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.screens.setup import SetupScreen
 from tui.screens.setup_texts import typed_key_fault
 from tui.setup_seam import Candidate, FoundServer

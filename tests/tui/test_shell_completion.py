@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.tui.in_process import Place
-from tui.arguments import SHELLS, SUBCOMMANDS
-from tui.options import run_parser
-from tui.shell_completion import commands, key_values
+from tui.launch.arguments import SHELLS, SUBCOMMANDS
+from tui.launch.options import run_parser
+from tui.subcommands.shell_completion import commands, key_values
 
 TRY = """\
 source "$1"; shift

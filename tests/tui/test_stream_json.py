@@ -20,10 +20,10 @@ from tests.fakes.grammar import check_grammar
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import KEY
 from tests.tui.print_kit import answer
-from tui.collector import Collector
-from tui.event_schema import line_type, schema_text
-from tui.standard_input import MessageLines
-from tui.stream_json import EventStream, InputError, Result
+from tui.headless.collector import Collector
+from tui.headless.standard_input import MessageLines
+from tui.headless.stream_json import EventStream, InputError, Result
+from tui.subcommands.event_schema import line_type, schema_text
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "events.schema.json"
 STREAM = ("--output-format", "stream-json")
@@ -50,7 +50,9 @@ def user(text: str) -> str:
 
 
 def test_the_published_schema_is_up_to_date() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), "run: python -m tui.event_schema > docs/events.schema.json"
+    assert SCHEMA_FILE.read_text() == schema_text(), (
+        "run: python -m tui.subcommands.event_schema > docs/events.schema.json"
+    )
 
 
 async def test_a_run_is_its_events_as_they_happen_and_the_result_is_the_last_line(desk: Desk) -> None:

@@ -18,7 +18,7 @@ _BEFORE_CHARS = 40
 
 def hit_lines(hits: Sequence[Hit]) -> list[Line]:
     """In the order of the hits; the result is the key of the entry."""
-    from tui.reports import ago
+    from tui.subcommands.reports import ago
 
     def place(hit: Hit) -> str:
         return f"{hit.key} {hit.kind}{f' {hit.name}' if hit.name else ''} · {ago(hit.time_ms)}"

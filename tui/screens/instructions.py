@@ -11,8 +11,8 @@ from textual.content import Content
 
 from agent.instructions.report import InstructionsReport
 from tui.exact import Row
-from tui.instruction_tree import finding_rows, tree_rows
 from tui.screens.dialog import Dialog
+from tui.subcommands.instruction_tree import finding_rows, tree_rows
 from tui.widgets.pager import Pager
 
 InstructionsWish = Literal["reload"]

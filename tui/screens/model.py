@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 
 from tui.current import said
-from tui.listed_models import Listing, ModelChoice, SilentProvider, abilities_text
+from tui.launch.listed_models import Listing, ModelChoice, SilentProvider, abilities_text
 from tui.sanitize import clean, one_line
 from tui.screens.model_lines import model_line, name_cells, silent_text
 from tui.screens.picker import Line, Picker

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.content import Content
 
-from tui.listed_models import ModelChoice, SilentProvider, abilities_text, price_text, window_text
+from tui.launch.listed_models import ModelChoice, SilentProvider, abilities_text, price_text, window_text
 from tui.sanitize import one_line
 
 _LEAST_NAME = 28

@@ -23,7 +23,7 @@ class LinePicker(Picker):
 
 def message_lines(pieces: Sequence[Piece]) -> list[Line]:
     """The user's messages, newest first; the result is the key of the entry."""
-    from tui.reports import ago
+    from tui.subcommands.reports import ago
 
     lines = []
     for piece in reversed(pieces):

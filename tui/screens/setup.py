@@ -16,7 +16,7 @@ from agent.config.addresses import address_fault
 from providers.errors import AuthenticationError, PermissionDeniedError
 from providers.types import Secret
 from tui.current import said
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.screens.message import MessageScreen
 from tui.screens.setup_steps import LISTS, SetupSteps
 from tui.screens.setup_texts import (

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from tui.bridge import NoKey
-from tui.listed_models import ModelChoice
+from tui.launch.listed_models import ModelChoice
 from tui.sanitize import clean
 from tui.screens.dialog import Dialog
 from tui.screens.model_lines import filtered, model_line, name_cells

@@ -14,8 +14,8 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from agent.mentions import find_mentions, leaves_project, mention
-from tui.dropped import dropped_paths
-from tui.history import PromptHistory
+from tui.composing.dropped import dropped_paths
+from tui.composing.history import PromptHistory
 from tui.sanitize import clean
 from tui.widgets.completion import Choice, CompletionList
 from tui.widgets.marked_area import MarkedArea

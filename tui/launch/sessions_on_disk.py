@@ -1,0 +1,96 @@
+"""The sessions on disk, as the screen lists, searches, previews, renames and deletes them."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent.config.paths import path_text
+from agent.events import Notice
+from agent.store import sessions
+from agent.store.index import Listing, SessionIndex
+from agent.store.lock import SessionBusyError, is_locked
+from agent.store.preview import last_messages
+from agent.store.removal import Removal
+from agent.store.schema import SchemaError
+from agent.store.session_info import SessionInfo
+from agent.store.titles import rename
+from tui.bridge import SessionSummary
+from tui.launch.startup import Startup
+from tui.session_seam import SessionHit, SessionPreview
+from tui.subcommands.reports import ago
+
+_MOST_HITS = 200
+_PATIENCE_S = 2.0
+"""Of a search while somebody types."""
+
+
+class SessionsOnDisk:
+    """Satisfies `StoredSessions`. Every method blocks and may be called in any thread."""
+
+    def __init__(self, startup: Startup) -> None:
+        self._paths = startup.paths
+        self._project = path_text(startup.project)
+        self.index = SessionIndex(startup.paths.sessions, startup.paths.index_file)
+        self._listing = Listing()
+
+    def list_now(self) -> Sequence[SessionSummary]:
+        """All sessions at once; what is not known yet, `refresh` finds out."""
+        self._listing = self.index.listing()
+        return [self._summary(info) for info in self._listing.sessions]
+
+    def refresh(self) -> Iterator[Sequence[SessionSummary]]:
+        for batch in self.index.refresh(self._listing):
+            yield [self._summary(info) for info in batch.sessions]
+
+    def search(self, words: str) -> Sequence[SessionHit]:
+        found = self.index.search(words, _MOST_HITS, each=1, within_s=_PATIENCE_S)
+        return [SessionHit(hit.session, hit.excerpt) for hit in found]
+
+    def preview(self, session_id: str) -> SessionPreview:
+        path = self._file(session_id)
+        is_open = is_locked(path.with_suffix(".lock"))
+        try:
+            said = last_messages(path)
+        except SchemaError as error:
+            return SessionPreview(is_open=is_open, fault=str(error))
+        return SessionPreview(tuple((message.kind, message.text) for message in said), is_open)
+
+    def rename(self, session_id: str, title: str) -> None:
+        path = self._file(session_id)
+        try:
+            rename(path, title)
+        except SessionBusyError as error:
+            raise ValueError(f"{error} Rename it there, with /title.") from None
+        except sqlite3.Error as error:
+            raise ValueError(f"{path} cannot be written: {error}.") from None
+        self.index.note(path)
+
+    def delete(self, session_id: str) -> None:
+        self._removal().remove([self._file(session_id)])
+
+    def delete_older(self, days: int) -> Notice | None:
+        """Delete the sessions of all projects that were last written more than `days` days ago; what to tell of it."""
+        removed = self._removal().remove_older(days)
+        if not removed.sessions:
+            return None
+        what = "1 session was" if removed.sessions == 1 else f"{removed.sessions:,} sessions were"
+        text = f"{what} deleted: nothing was written to {'it' if removed.sessions == 1 else 'them'} for {days:,} days."
+        return Notice("info", text, "`[limits] retention_days` in config.toml asks for it.")
+
+    def _removal(self) -> Removal:
+        return Removal(self._paths.sessions, self._paths.spills, self.index)
+
+    def _file(self, session_id: str) -> Path:
+        return sessions.find(self._paths.sessions, session_id)
+
+    def _summary(self, info: SessionInfo) -> SessionSummary:
+        return SessionSummary(
+            info.id,
+            info.title,
+            ago(info.updated_ms),
+            info.entries,
+            info.cost_usd,
+            info.project,
+            not info.is_known or info.project == self._project,
+            info.is_known,
+        )
