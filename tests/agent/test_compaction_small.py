@@ -96,7 +96,7 @@ async def test_B1_a_window_smaller_than_tools_and_system_names_them_and_not_file
 
 @pytest.mark.parametrize("window_tokens", [8_192, 32_768])
 async def test_B1_a_small_window_is_compacted_again_and_again_and_never_refused(desk: Desk, window_tokens: int) -> None:
-    sized(desk, window_tokens, CLAW_AUTOCOMPACT_PCT="60")
+    sized(desk, window_tokens, CLAW_AUTOCOMPACT_PCT="75")
     async with desk.open() as talk:
         turns = 30 if window_tokens < 10_000 else 12
         for turn in range(turns):

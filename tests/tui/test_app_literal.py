@@ -140,8 +140,13 @@ async def test_B24_completions_status_working_row_and_viewer_are_literal() -> No
     async with running(opener, size=(200, 60), cwd=folder) as (app, _):
         await until(lambda: "[red]x" in rows(app)[-1])
         assert "[@click=app.leave]y" in rows(app)[-1]
-        app.query_one(CompletionList).show([Choice("x", ALL, f"[/closing]{CONTROLS}")])
-        await until(lambda: screen_text(app).count("[red]x [/closing]") == 2)
+        offered = [Choice("x", ALL, f"[/closing]{CONTROLS}")]
+
+        def is_offered() -> bool:
+            app.query_one(CompletionList).show(offered)  # again, where the field has hidden it
+            return screen_text(app).count("[red]x [/closing]") == 2
+
+        await until(is_offered)
         app.push_screen(MessageScreen.from_text(ALL, f"{ALL}\n{CONTROLS}"))
         await until(lambda: "[/] \\[x]" in screen_text(app))
         await press(app, "escape")

@@ -86,7 +86,7 @@ async def test_a_server_on_this_machine_is_looked_for_only_when_chosen_and_then_
         assert set_up.looks == 1 and "smol and 1 more" in screen_text(app)
         await late_key(app, "enter")
         await until(lambda: "Which model of llama.cpp?" in screen_text(app))
-        assert "8k" in screen_text(app) and "131k" in screen_text(app)
+        await until(lambda: "8k" in screen_text(app) and "131k" in screen_text(app))
         await press(app, "down", "enter")
         await until(lambda: opener.targets == [Target()])
         assert set_up.kept == [(LLAMA, "big")]
