@@ -22,6 +22,9 @@ async def writing(folder: Path, **changes: Any) -> AsyncIterator[tuple[ClawApp, 
     make_project(folder, FILES)
     async with running(cwd=folder, **changes) as (app, opener):
         await app.workers.wait_for_complete()
+        await press(app, "x", "backspace")  # with the first key the files are listed
+        await settle(app)
+        await app.workers.wait_for_complete()
         yield app, opener, app.query_one(CompletionList)
 
 

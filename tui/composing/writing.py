@@ -3,6 +3,7 @@ sent and decides nothing about it.
 """
 
 import asyncio
+import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -56,7 +57,10 @@ class Writing:
         self._history = PromptHistory(kept)
         self._drafts_folder = kept.parent / "drafts" if kept is not None else None
         self._drafts: Drafts | None = None
+        self._root: Path | None = None
+        """Of the project; None until the disk was asked."""
         self._index: FileIndex | None = None
+        self._listing = False
         self._images: PastedImages | None = None
         self._found: tuple[str, Sequence[str]] | None = None
         """What was found last, and for what."""
@@ -73,7 +77,6 @@ class Writing:
 
     async def _load(self) -> None:
         from tui.composing.drafts import Drafts
-        from tui.composing.file_index import FileIndex
 
         self._history.prepend(await asyncio.to_thread(self._history.read))
         root = await asyncio.to_thread(project_root, self._cwd)
@@ -82,8 +85,9 @@ class Writing:
         if draft and self.composer.is_blank:
             self.composer.put(draft)
             self._hint("What you had not sent is back.", HINT_S)
-        self._index = FileIndex(root, self._cwd)
-        await self._refresh_index()
+        self._root = root
+        if not self.composer.is_blank:  # written before that was known
+            self._list_files()
 
     def keep_in(self, history_file: Path | None) -> None:
         """Keep what is sent there from now on; a draft is kept from the next start on."""
@@ -107,12 +111,26 @@ class Writing:
 
     def find_files(self, query: str) -> Sequence[str]:
         if self._index is None:
+            self._list_files()
             return ()
         if self._index.is_stale:
             self._app.run_worker(self._refresh_index(), exit_on_error=False)
         if self._found is None or self._found[0] != query:
             self._found = (query, self._index.find(query, MOST_FILES))
         return self._found[1]
+
+    def _list_files(self) -> None:
+        """Begin the list of the project's files, which nobody needs before something is written."""
+        if self._root is not None and not self._listing:
+            self._listing = True
+            self._app.run_worker(self._make_index(self._root), exit_on_error=False)
+
+    async def _make_index(self, root: Path) -> None:
+        await asyncio.to_thread(importlib.import_module, "tui.composing.file_index")
+        from tui.composing.file_index import FileIndex
+
+        self._index = FileIndex(root, self._cwd)
+        await self._refresh_index()
 
     async def _refresh_index(self) -> None:
         assert self._index is not None
@@ -127,6 +145,7 @@ class Writing:
         return self._current.take_back()
 
     def text_changed(self) -> None:
+        self._list_files()
         if not self._saving:
             self._saving = True
             self._app.set_timer(DRAFT_S, self._save_draft)
