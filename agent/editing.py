@@ -53,13 +53,15 @@ class WindowEditor:
         is_running: Callable[[], bool] = lambda: False,
         begin: Callable[[], None] = lambda: None,
         read_file: ReadFile | None = None,
+        head_at_start: int | None = None,
     ) -> None:
-        """`begin` appends what has to stand before the first entry of this process, if that is not there yet."""
+        """`begin` appends what has to stand before the first entry of this process, if that is not there yet.
+        `head_at_start` is the transcript's head when this process opened it; None: the head now."""
         self._talk = conversation
         self._is_running = is_running
         self._begin = begin
         self._read_file = read_file
-        self._head_at_start = conversation.recorder.transcript.head or 0
+        self._head_at_start = (conversation.recorder.transcript.head if head_at_start is None else head_at_start) or 0
         self._own_undos: set[int] = set()
 
     # ------------------------------------------------------------------ looking

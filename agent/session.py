@@ -6,6 +6,7 @@ All methods belong to one event loop.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,6 @@ from msgspec.structs import replace
 from agent.compacting import CANCELLED, CompactionDraft, CompactionPreview, Confirm, newest_compaction
 from agent.context.compaction_values import NotCompacted, Span
 from agent.conversation import Conversation
-from agent.editing import WindowEditor
 from agent.events import (
     CompactionFinished,
     Notice,
@@ -41,6 +41,7 @@ from providers.types import Effort
 
 if TYPE_CHECKING:
     from agent.context.losses import Loss
+    from agent.editing import WindowEditor
     from agent.side_question import SideAnswer
     from agent.snapshots import ReadFile
 
@@ -82,8 +83,20 @@ class Session(SessionView):
         self._max_turns = max_turns
         self._task: asyncio.Task[object] | None = None
         self._shell = UserShell(conversation, spawner, cwd, lambda: self.running, self._take_opening)
-        self.editor = WindowEditor(
-            conversation, is_running=lambda: self.running, begin=self._begin_again, read_file=read_file
+        self._read_file = read_file
+        self._head_at_start = conversation.recorder.transcript.head or 0
+
+    @cached_property
+    def editor(self) -> "WindowEditor":
+        """What lists and edits the parts of the window."""
+        from agent.editing import WindowEditor
+
+        return WindowEditor(
+            self._talk,
+            is_running=lambda: self.running,
+            begin=self._begin_again,
+            read_file=self._read_file,
+            head_at_start=self._head_at_start,
         )
 
     @property

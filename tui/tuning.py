@@ -44,7 +44,7 @@ def before_first_frame() -> None:
 
 
 def after_first_frame(warm_up: Callable[[], None], opened: threading.Event) -> None:
-    """Import in a thread what will be needed soon, once a session is `opened`: what draws a message, then the SDK."""
+    """Import in a thread what will be needed soon, once a session is `opened`."""
     sys.setswitchinterval(SWITCH_S)
     threading.Thread(target=_warm, args=(warm_up, opened), name="claw-warm-up", daemon=True).start()
 
@@ -53,14 +53,31 @@ def _warm(warm_up: Callable[[], None], opened: threading.Event) -> None:
     try:
         opened.wait(PATIENCE_S)
         _keep()
-        from tui.widgets import transcript
-
-        transcript.warm_up()
         warm_up()
-        for name in _SOON_NEEDED:
-            importlib.import_module(name)
     finally:
         _keep()
+
+
+class Drawing:
+    """Imports what draws a message, and the first dialogs, in a thread, once something is written or shown: until then its
+    memory is free."""
+
+    def __init__(self) -> None:
+        self._is_wanted = False
+
+    def wanted(self) -> None:
+        if not self._is_wanted:
+            self._is_wanted = True
+            threading.Thread(target=_warm_drawing, name="claw-warm-drawing", daemon=True).start()
+
+
+def _warm_drawing() -> None:
+    from tui.widgets import transcript
+
+    transcript.warm_up()
+    for name in _SOON_NEEDED:
+        importlib.import_module(name)
+    _keep()
 
 
 def _keep() -> None:

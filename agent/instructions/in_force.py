@@ -10,17 +10,16 @@ from agent.events import Notice
 from agent.instructions import surfaced
 from agent.instructions.changes import changed_paths
 from agent.instructions.item import InstructionItem
-from agent.instructions.lint import lint
 from agent.instructions.nested import folders_of
 from agent.instructions.on_disk import InstructionsOnDisk
-from agent.instructions.project_files import Survey, survey
 from agent.instructions.report import InstructionsReport, as_conditional
 from agent.instructions.rules import matches
 from agent.permissions.path_text import path_key
 from agent.transcript import Reminder
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported when a report is asked for
     from agent.conversation import Conversation
+    from agent.instructions.project_files import Survey
 
 
 _MOST_ENTRIES, _MOST_S = 5_000, 0.3
@@ -114,6 +113,8 @@ class InstructionsInForce:
 
     def report(self) -> InstructionsReport:
         """What is loaded, skipped, conditional and active now, what is wrong with it, and what changed on disk."""
+        from agent.instructions.lint import lint
+
         self.disk.recheck()
         items = self.disk.items()
         told = self._look()
@@ -139,8 +140,10 @@ class InstructionsInForce:
             tuple(place for place, first in enumerate(heads) if first in told),
         )
 
-    def _survey(self, items: Sequence[InstructionItem]) -> Survey:
+    def _survey(self, items: Sequence[InstructionItem]) -> "Survey":
         """A short look at the project's files, which the screen waits for, where a rule has a condition."""
+        from agent.instructions.project_files import Survey, survey
+
         if not any(item.patterns for item in items):
             return Survey()
         return survey(self.disk.place.project, most=_MOST_ENTRIES, seconds=_MOST_S)

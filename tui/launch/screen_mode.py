@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent.events import Emit
+from agent.instructions.item import all_includes
 from agent.permissions.approval import Approver
 from tui.bridge import IncludeQuestion, Launch, NoKey, SessionControls, SessionSummary, Target
 from tui.launch.arguments import parse
@@ -145,9 +146,12 @@ class Screens:
                 session.notify(notice)
 
     async def open_includes(self, session: SessionControls) -> Sequence[IncludeQuestion]:
+        items = session.instruction_items()
+        if not any(include.status == "asks" for item in items for _, include in all_includes(item)):
+            return ()
         from tui.screens.include_consent import include_questions
 
-        return include_questions(session.instruction_items())
+        return include_questions(items)
 
     def decide_include(self, target: str, allowed: bool) -> None:
         """Blocks."""
