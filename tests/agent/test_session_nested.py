@@ -55,9 +55,9 @@ async def test_C3_a_file_that_is_loaded_later_repeats_nothing_and_goes_round_no_
     make_project(
         desk.project,
         {
-            "AGENTS.md": "Root rule. @shared.md",
-            "shared.md": "Shared words.",
-            "a/AGENTS.md": "Rule of a. @../shared.md @../AGENTS.md @../b/AGENTS.md @gone.md",
+            "AGENTS.md": "Root rule. @common.md",
+            "common.md": "Shared words.",
+            "a/AGENTS.md": "Rule of a. @../common.md @../AGENTS.md @../b/AGENTS.md @gone.md",
             "a/x.txt": "x\n",
             "b/AGENTS.md": "Rule of b. @../link.md",
         },

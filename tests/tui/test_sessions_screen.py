@@ -107,7 +107,7 @@ async def typed(app: ClawApp, text: str) -> None:
 
 async def test_the_projects_sessions_are_shown_with_age_entries_cost_and_end(disk: Disk) -> None:
     old = disk.add("Repair the parser", reply("It is repaired."))
-    other = disk.add("Elsewhere", project=Path("/work/other"))
+    other = disk.add("Elsewhere", project=Path("/home/me/other"))
     new = disk.add("Why is it slow?", reply("The loop."), "And now?", reply("Quick."))
     async with disk.picking() as (app, opener):
         shown = screen_text(app)

@@ -20,7 +20,7 @@ def call(talk: Talk, name: str, arguments: str = "{}") -> str:
 
 def read(talk: Talk, path: str = "src/a.py", version: str = "1", text: str = "", title: str = "") -> int:
     """Key of a read's result; the whole file of forty lines, or `text`."""
-    fact = FileFact(f"/work/{path}", version * 64, ((1, 40),), True)
+    fact = FileFact(f"/home/me/{path}", version * 64, ((1, 40),), True)
     result = Result(
         call(talk, "read", f'{{"path": "{path}"}}'),
         "read",
@@ -32,7 +32,7 @@ def read(talk: Talk, path: str = "src/a.py", version: str = "1", text: str = "",
 
 
 def change(talk: Talk, path: str = "src/a.py", tool: str = "edit", version: str = "2", failed: bool = False) -> int:
-    fact = FileFact(f"/work/{path}", version * 64, (), False, "edited" if tool == "edit" else "written")
+    fact = FileFact(f"/home/me/{path}", version * 64, (), False, "edited" if tool == "edit" else "written")
     files = () if failed else (fact,)
     return talk.append(Result(call(talk, tool), tool, (TextBlock("Done."),), failed, path, files=files)).key
 

@@ -188,11 +188,11 @@ def test_a_nested_folder_gives_what_it_holds_itself(tree: Tree) -> None:
 
 
 def test_a_nested_file_does_not_repeat_what_is_known(tree: Tree) -> None:
-    tree.write("project/shared.md", "shared")
-    tree.write("project/AGENTS.md", "root @shared.md")
-    tree.write("project/other/AGENTS.md", "nested @../shared.md @../AGENTS.md @/etc/passwd")
+    tree.write("project/common.md", "shared")
+    tree.write("project/AGENTS.md", "root @common.md")
+    tree.write("project/other/AGENTS.md", "nested @../common.md @../AGENTS.md @/etc/passwd")
     items = nested(tree, "project/other", known=tree.find())
-    assert loaded(items) == ["nested @../shared.md @../AGENTS.md @/etc/passwd"]
+    assert loaded(items) == ["nested @../common.md @../AGENTS.md @/etc/passwd"]
     assert [include.status for include in includes(items)] == ["followed", "followed", "refused"]
     assert "outside the workspace" in reasons(items)["@/etc/passwd"]
     assert "shared\n" in loaded(nested(tree, "project/other"))[0]

@@ -331,9 +331,9 @@ def test_an_included_file_is_read_in_every_usual_encoding(tree: Tree, encoding: 
 
 
 def test_K3_a_file_stands_in_the_instructions_once(tree: Tree) -> None:
-    tree.write("project/shared.md", "shared")
-    tree.write("project/AGENTS.md", "root @shared.md")
-    tree.write("project/a/AGENTS.md", "near @../shared.md @../shared.md")
+    tree.write("project/common.md", "shared")
+    tree.write("project/AGENTS.md", "root @common.md")
+    tree.write("project/a/AGENTS.md", "near @../common.md @../common.md")
     items = tree.find()
     assert "".join(loaded(items)).count("shared\n") == 1
     # The nearest gets room first, so that what is included there is cut last.
@@ -359,11 +359,11 @@ def test_I3_of_two_files_side_by_side_that_include_each_other_each_text_stands_o
 
 
 def test_what_a_rule_with_a_condition_includes_is_still_included_elsewhere(tree: Tree) -> None:
-    tree.write("project/shared.md", "shared")
-    tree.write("project/.claude/rules/py.md", "---\nwhen: file:*.py\n---\npy @../../shared.md")
-    tree.write("project/.claude/rules/ts.md", "---\nwhen: file:*.ts\n---\nts @../../shared.md")
+    tree.write("project/common.md", "shared")
+    tree.write("project/.claude/rules/py.md", "---\nwhen: file:*.py\n---\npy @../../common.md")
+    tree.write("project/.claude/rules/ts.md", "---\nwhen: file:*.ts\n---\nts @../../common.md")
     assert [item.text.count("shared\n") for item in tree.find()] == [1, 1]
-    tree.write("project/AGENTS.md", "@shared.md")
+    tree.write("project/AGENTS.md", "@common.md")
     assert [(item.status, item.text.count("shared\n")) for item in tree.find()] == [
         ("loaded", 1),
         ("conditional", 0),
