@@ -27,7 +27,7 @@ def sha(data: bytes) -> str:
 def read(talk: Talk, path: str, text: str = "1\tone\n2\ttwo", whole: bool = True, change: str = "read") -> int:
     call_id = f"call{talk.branch[-1].key}"
     talk.reply("", (call_id,))
-    fact = FileFact(path, SHA, ((1, 2),) if change == "read" else (), whole, change)  # type: ignore[arg-type]
+    fact = FileFact(path, SHA, ((1, 2),) if change == "read" else (), whole, change)  # type: ignore[arg-type]  # one of the three changes
     return talk.append(Result(call_id, "read", (TextBlock(text),), files=(fact,))).key
 
 
