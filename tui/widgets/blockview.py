@@ -56,6 +56,8 @@ class BlockView(Widget):
         self.viewport = Viewport(self.column)
         self.on_thumb: Callable[[tuple[int, int]], None] | None = None
         """Told after each frame where the scroll bar's thumb is."""
+        self.on_frame: Callable[[], None] | None = None
+        """Called with each frame that new content causes."""
         self._selection = Selection()
         self._rows: list[Strip] = []
         self._drawn_size = Size(0, 0)
@@ -109,6 +111,8 @@ class BlockView(Widget):
             self.viewport.scroll(self._wheel)
             self._wheel = 0
         self._show(self._made_rows())
+        if self.on_frame is not None:
+            self.on_frame()
         self._frame_cost_s = loop.time() - self._last_frame_s
 
     def _adapt(self) -> None:
