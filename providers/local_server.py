@@ -6,11 +6,13 @@ its own, since llama.cpp writes to the terminal and takes a core.
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
-def main(settings: dict[str, Any]) -> int:
-    """`settings`: path, key (empty: none is asked for), port (0: any), n_ctx (0: the model's own), threads (0: all)."""
+def main(settings: dict[str, Any], adapt: Callable[[Any], None] = lambda params: None) -> int:
+    """`settings`: path, key (empty: none is asked for), port (0: any), n_ctx (0: the model's own), threads (0: all).
+    `adapt` may change llama.cpp's own parameters before the model is loaded."""
     try:
         import xllamacpp
     except ImportError as error:
@@ -27,6 +29,7 @@ def main(settings: dict[str, Any]) -> int:
     params.warmup = False
     if settings["threads"]:
         params.cpuparams.n_threads = settings["threads"]
+    adapt(params)
     try:
         server = xllamacpp.Server(params)
     except Exception as error:  # whatever the library raises for a file it cannot load

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("suite", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from tests.examples import SUITE, THOROUGH
+
+for name, count in (("suite", SUITE), ("thorough", THOROUGH)):
+    settings.register_profile(name, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 gc.set_threshold(
     20_000, 20, 50

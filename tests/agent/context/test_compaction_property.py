@@ -12,6 +12,7 @@ from providers.types import AssistantMessage, Message, TextBlock, ToolCall, Tool
 from tests.agent.context.compaction_kit import Model, commit, full
 from tests.agent.context.talk import Talk, texts
 from tests.agent.strategies import transcripts, trees
+from tests.examples import examples
 
 TRIGGERS: list[Trigger] = ["auto", "manual", "manual", "overflow"]
 
@@ -49,7 +50,7 @@ def spans(draw: st.DrawFn) -> Span:
     return draw(st.sampled_from([Span(), Span(key), Span(key), Span(0, key)]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(transcripts(), transcripts(8), st.sampled_from(TRIGGERS), spans())
 def test_invariants_4_5_6_any_compaction_of_any_transcript(
     first: Transcript, later: Transcript, trigger: Trigger, span: Span
@@ -83,7 +84,7 @@ def test_invariants_4_5_6_any_compaction_of_any_transcript(
     assert talk.window.messages == before[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(trees(14), st.sampled_from(TRIGGERS), spans(), st.data())
 def test_invariants_4_5_6_hold_where_the_user_went_back_and_an_undo_of_the_undo_and_a_rewind_behind_it(
     entries: list[Entry], trigger: Trigger, span: Span, data: st.DataObject

@@ -7,6 +7,7 @@ from agent.window import Window
 from providers.types import AssistantMessage, Message, TextBlock, ToolCall, ToolResultMessage
 from tests.agent.context.talk import Talk, texts
 from tests.agent.strategies import transcripts
+from tests.examples import examples
 
 
 def cut(talk: Talk, sizes: list[int], room: int, keep: int = 20_000, preserve: int = 4) -> Cut | NoCut:
@@ -105,7 +106,7 @@ def test_the_smallest_tail_is_the_newest_message_with_its_results() -> None:
     assert smallest_tail_tokens(Talk().window, []) == 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(transcripts(), st.integers(1, 2_000), st.integers(0, 500), st.integers(0, 5), st.data())
 def test_a_cut_of_any_transcript_keeps_the_tail_as_it_was_and_pairs_together(
     transcript: Transcript, room: int, keep: int, preserve: int, data: st.DataObject

@@ -14,6 +14,7 @@ from providers.types import PromptSection, ThinkingBlock
 from tests.agent.context.talk import TOOLS, Talk
 from tests.agent.context.test_edits import ACTIONS, LONG, check_pairs, do, edits, pieces
 from tests.agent.strategies import transcripts
+from tests.examples import examples
 
 
 def test_the_list_says_of_each_part_what_it_is_where_it_came_from_and_what_can_be_done() -> None:
@@ -78,7 +79,7 @@ def test_a_pinned_piece_can_be_unpinned_alone_and_so_can_a_pin_that_a_summary_ca
     assert (carried.kind, carried.origin, carried.actions) == ("pins", f"pinned entry {key}", ("unpin",))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(transcripts(), st.data())
 def test_offered_actions_work_and_any_edit_leaves_calls_and_results_paired(
     transcript: Transcript, data: st.DataObject

@@ -34,6 +34,7 @@ from providers.types import (
 )
 from tests.agent.context.talk import Server, Talk
 from tests.agent.strategies import step
+from tests.examples import examples
 
 ENGLISH = "The function joins strings where it should add numbers, so the test for negative values still fails. "
 CHINESE = "修复求和函数，保持公共接口不变，并运行测试验证，负数用例仍然失败。"
@@ -306,7 +307,7 @@ def test_clearing_and_its_undo_change_the_estimate_there_and_back(o200k: Counter
 # --------------------------------------------------------------------------- properties
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.data())
 def test_following_a_transcript_gives_what_counting_its_window_gives(data: st.DataObject) -> None:
     transcript, window, meter = Transcript(), Window(), Meter(Counter())

@@ -22,6 +22,7 @@ from agent.window import Window, window
 from providers.types import ImageBlock, TextBlock, ThinkingBlock
 from tests.agent.context.talk import Talk, texts
 from tests.agent.strategies import transcripts
+from tests.examples import examples
 
 
 def compact(talk: Talk, first_kept: int, first_replaced: int = 0) -> tuple[PinnedText, ...]:
@@ -160,7 +161,7 @@ def test_pins_that_alone_would_not_fit_are_refused(
     assert refusal is None if said is None else said in (refusal or "")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(transcripts())
 def test_every_live_pin_stands_or_is_carried_and_twice_gives_the_same(transcript: Transcript) -> None:
     branch = list(transcript.branch)
