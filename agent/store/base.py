@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from agent.store.file_blob import FileBlob
 from agent.transcript import Entry, User
 
 Delivery = Literal["step", "turn", "quiet"]
@@ -24,6 +25,9 @@ class Blob(Struct, frozen=True):
         return cls(hashlib.sha256(data).hexdigest(), data)
 
 
+AnyBlob = Blob | FileBlob
+
+
 class QueuedMessage(Struct, frozen=True):
     """A message that waits to be delivered. Ids grow by one."""
 
@@ -36,17 +40,31 @@ class QueuedMessage(Struct, frozen=True):
 
 class SessionMeta(Struct, frozen=True):
     id: str
-    """YYYYMMDD-HHMMSS-xxxx, local time and four random characters."""
+    """YYYYMMDD-HHMMSS-xxxxxxxx, local time and eight random characters."""
     project: str
     """Real path of the workspace."""
     created_ms: int
     forked_from: str | None = None
 
 
+class ReadOnlyError(RuntimeError):
+    """The session can only be read; the text says why."""
+
+
 class SessionStore(Protocol):
     """Every method but `durable`, `blob` and `close` returns at once; rows are written in the order of the calls."""
 
-    def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be added; empty: it can."""
+        ...
+
+    @property
+    def unwritten(self) -> int:
+        """How many entries are kept in memory alone, because the disk did not take them."""
+        ...
+
+    def append(self, entries: Sequence[Entry], blobs: Iterable[AnyBlob] = (), delivered: Iterable[int] = ()) -> None:
         """Write entries, their blobs and the removal of delivered queue messages in one transaction."""
         ...
 
@@ -73,16 +91,19 @@ class SessionStore(Protocol):
 
 
 class NoStore:
-    """Keeps blobs in memory and writes nothing."""
+    """Keeps blobs in memory and writes nothing, as was asked for."""
+
+    read_only = ""
+    unwritten = 0
 
     def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
+        self._blobs: dict[str, AnyBlob] = {}
 
-    def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
-        self._blobs.update((blob.sha256, blob.data) for blob in blobs)
+    def append(self, entries: Sequence[Entry], blobs: Iterable[AnyBlob] = (), delivered: Iterable[int] = ()) -> None:
+        self._blobs.update((blob.sha256, blob) for blob in blobs)
 
     def enqueue(self, message: QueuedMessage, blobs: Iterable[Blob] = ()) -> None:
-        self._blobs.update((blob.sha256, blob.data) for blob in blobs)
+        self._blobs.update((blob.sha256, blob) for blob in blobs)
 
     def dequeue(self, ids: Iterable[int]) -> None:
         pass
@@ -91,7 +112,7 @@ class NoStore:
         pass
 
     def blob(self, sha256: str) -> bytes:
-        return self._blobs[sha256]
+        return self._blobs[sha256].data
 
     async def durable(self, key: int) -> None:
         pass

@@ -10,12 +10,14 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.recall import TOOL, entry_text
 from agent.store.base import SessionMeta
-from agent.store.reading import read_meta, read_quietly
+from agent.store.damaged import read_what_is_left
+from agent.store.mending import UNREADABLE, time_of
+from agent.store.reading import read_meta
 from agent.store.titles import first_line
 from agent.transcript import Assistant, Compaction, Entry, Result, Setting, User, decode_payload
 
@@ -52,6 +54,8 @@ class Facts(Struct, frozen=True):
     last_time_ms: int = 0
     chars: int = 0
     """Of all pages."""
+    damage: str = ""
+    """What to tell of a damaged file, of which only what is left was read."""
 
     @property
     def title(self) -> str:
@@ -67,18 +71,26 @@ class Digest(Struct, frozen=True):
 
 
 def digest(path: Path, known: Facts | None = None) -> Digest:
-    """Read what is new in a session since `known`; everything, if that was not about this file.
+    """Read what is new in a session since `known`; everything, if that was not about this file or the file is damaged.
 
     Raises:
-        SchemaError: the file cannot be read.
+        SchemaError: nothing of the file can be read.
     """
 
     def read(connection: sqlite3.Connection) -> Digest:
-        meta = read_meta(connection, path)
-        start = known if known is not None and _goes_on(connection, meta, known) else None
-        return _Reader(start or Facts(meta, meta.created_ms)).read(connection, whole=start is None)
+        if known is not None and not known.damage and _goes_on(connection, read_meta(connection, path), known):
+            return _Reader(known).read(connection, whole=False)
+        return _first(connection, path)
 
-    return read_quietly(path, read)
+    found, damage = read_what_is_left(path, read)
+    if damage.told and not found.whole:
+        found, damage = read_what_is_left(path, lambda connection: _first(connection, path))
+    return replace(found, facts=replace(found.facts, damage=damage.told)) if damage.told else found
+
+
+def _first(connection: sqlite3.Connection, path: Path) -> Digest:
+    meta = read_meta(connection, path)
+    return _Reader(Facts(meta, meta.created_ms)).read(connection, whole=True)
 
 
 def _goes_on(connection: sqlite3.Connection, meta: SessionMeta, known: Facts) -> bool:
@@ -101,9 +113,10 @@ class _Reader:
         key, time_ms, count, updated = start.last_key, start.last_time_ms, 0, start.updated_ms if not whole else 0
         for key, time_ms, payload in _rows(connection, start.last_key):
             count += 1
+            time_ms = time_of(time_ms, 0)
             updated = max(updated, time_ms)
             if payload is not None:
-                with contextlib.suppress(msgspec.DecodeError, TypeError):  # an unreadable row costs only itself
+                with contextlib.suppress(*UNREADABLE):  # an unreadable row costs only itself
                     self._take(Entry(key, None, time_ms, decode_payload(payload)))
         facts = Facts(
             start.meta,

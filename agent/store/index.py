@@ -77,12 +77,16 @@ class SessionIndex:
         decode = msgspec.json.Decoder(StoredFacts).decode
         infos: list[SessionInfo] = []
         waiting: list[FoundFile] = []
+        problems = list(found.problems)
         for file in found.files:
             row = rows.pop(file.id, None)
             if row is None or row.stamp != file.stamp:
                 waiting.append(file)
-            infos.append(unread_info(file) if row is None else info_of(file, decode(row.facts)))
-        return Listing(tuple(infos), tuple(waiting), () if found.problems else tuple(rows), found.problems)
+            stored = None if row is None else decode(row.facts)
+            infos.append(unread_info(file) if stored is None else info_of(file, stored))
+            if row is not None and stored is not None and stored.damage and row.stamp == file.stamp:
+                problems.append(stored.damage)
+        return Listing(tuple(infos), tuple(waiting), () if found.problems else tuple(rows), tuple(problems))
 
     def refresh(self, listing: Listing) -> Iterator[Refreshed]:
         """Read what waits, some at a time and the newest first, and keep it."""
@@ -175,6 +179,7 @@ class SessionIndex:
                 unreadable.append(file.id)
         with contextlib.suppress(sqlite3.OperationalError):  # another process writes: the next listing reads them again
             self._index.run(lambda c: self._keep(c, digests), busy_s)
+        problems += [digest.facts.damage for _, _, digest in digests if digest.facts.damage]
         infos = tuple(_refreshed(file, digest.facts) for file, _, digest in digests)
         return Refreshed(infos, tuple(problems), tuple(unreadable))
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from agent.config.private_file import make_folder_private, make_private
+
 T = TypeVar("T")
 
 BUSY_S = 5.0
@@ -91,7 +93,11 @@ class IndexFile:
     @contextlib.contextmanager
     def _opened(self, file: Path, busy_s: float) -> Iterator[sqlite3.Connection]:
         with contextlib.suppress(OSError):  # said better by the opening itself
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(file, flags, 0o600)
+            make_private(descriptor)
+            make_folder_private(file.parent)
+            os.close(descriptor)
         if not file.is_file() or file.is_symlink():
             raise sqlite3.OperationalError(f"{file} is no file")
         uri = f"{file.absolute().as_uri()}?mode=rw"

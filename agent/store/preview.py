@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from agent.recall import entry_text
-from agent.store.reading import read_quietly
+from agent.store.damaged import read_what_is_left
+from agent.store.mending import UNREADABLE
 from agent.transcript import Assistant, Entry, User, decode_payload
 from providers.types import TextBlock
 
@@ -33,7 +33,16 @@ def last_messages(path: Path, count: int = 6) -> tuple[Said, ...]:
     """The last messages with a text, the oldest first.
 
     Raises:
-        SchemaError: the file cannot be read.
+        SchemaError: nothing of the file can be read.
+    """
+    return ending(path, count)[0]
+
+
+def ending(path: Path, count: int = 6) -> tuple[tuple[Said, ...], str]:
+    """The last messages, and what to tell of a damaged file; empty for a whole one.
+
+    Raises:
+        SchemaError: nothing of the file can be read.
     """
 
     def read(connection: sqlite3.Connection) -> tuple[Said, ...]:
@@ -41,7 +50,8 @@ def last_messages(path: Path, count: int = 6) -> tuple[Said, ...]:
         said = (Said(entry.key, entry.kind, text[:_MOST_CHARS]) for entry, text in messages if text)
         return tuple(reversed(tuple(islice(said, count))))
 
-    return read_quietly(path, read)
+    said, damage = read_what_is_left(path, read)
+    return said, damage.told
 
 
 def _back_from_head(connection: sqlite3.Connection) -> Iterator[Entry]:
@@ -57,7 +67,7 @@ def _back_from_head(connection: sqlite3.Connection) -> Iterator[Entry]:
             continue
         wanted = parent
         if payload is not None:
-            with contextlib.suppress(msgspec.DecodeError, TypeError):
+            with contextlib.suppress(*UNREADABLE):
                 yield Entry(key, parent, time_ms, decode_payload(payload))
 
 

@@ -8,9 +8,22 @@ from typing import TypeVar
 
 from agent.store.base import SessionMeta
 from agent.store.scan import look
-from agent.store.schema import SchemaError, check_version, connect
+from agent.store.schema import VERSION, SchemaError, check_version, connect, newer, version_of
 
 T = TypeVar("T")
+_HIGHEST_LAYOUT = 1_000
+"""No layout that will ever be; a higher number in a file is damage."""
+_NO_DAMAGE = tuple(
+    f"SQLITE_{name}" for name in ("BUSY", "LOCKED", "CANTOPEN", "PERM", "READONLY", "NOMEM", "FULL", "AUTH")
+)
+"""How SQLite names what is wrong with a file's surroundings."""
+
+_TIME_DIGITS = 14
+"""Milliseconds have thirteen, for centuries."""
+
+
+class DamagedFileError(SchemaError):
+    """What is in the file is not what was written; `damaged` knows what can be done."""
 
 
 @contextlib.contextmanager
@@ -18,17 +31,25 @@ def reading(path: Path, *, settled: bool = False) -> Iterator[sqlite3.Connection
     """A connection that only reads, also while another process writes; for `settled` see `connect`.
 
     Raises:
-        SchemaError: a newer layout, damaged, not a session file, or not ours to read; also for what the caller's own
-            queries meet.
+        NewerLayoutError: a newer layout that lacks what is looked for.
+        DamagedFileError: damaged, or not a session file; also for what the caller's own queries meet.
+        SchemaError: not ours to read.
     """
     if path.exists() and not path.is_file():  # to open a pipe would wait for ever
         raise SchemaError(f"{path} is no regular file, so it is no session.\nMove it out of that folder.")
+    layout = 0
     try:
         with contextlib.closing(connect(path, read_only=True, settled=settled)) as connection:
-            check_version(connection, path)
+            connection.text_factory = lenient
+            if not 0 < version_of(connection) <= _HIGHEST_LAYOUT:
+                raise DamagedFileError(f"{path} is not a session file.\nMove it out of that folder.")
+            layout = check_version(connection, path)
             yield connection
     except sqlite3.Error as error:
-        raise SchemaError(
+        if layout > VERSION and isinstance(error, sqlite3.OperationalError):  # it lacks what this claw looks for
+            raise newer(path, layout) from None
+        passing = getattr(error, "sqlite_errorname", "").startswith(_NO_DAMAGE)
+        raise (SchemaError if passing else DamagedFileError)(
             f"{path} cannot be read: {error}.\n"
             "It is damaged, or its permissions are not yours; `claw sessions list --all` shows the others."
         ) from None
@@ -43,8 +64,13 @@ def read_quietly(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
     """
     before = look(path)
     if before is not None and not before.has_log:
-        with contextlib.suppress(SchemaError), reading(path, settled=True) as connection:
-            result = read(connection)
+        try:
+            with reading(path, settled=True) as connection:
+                result = read(connection)
+        except SchemaError as error:
+            if isinstance(error, DamagedFileError) and look(path) == before:
+                raise
+        else:
             if look(path) == before:  # otherwise somebody wrote meanwhile
                 return result
     with reading(path) as connection:
@@ -52,11 +78,15 @@ def read_quietly(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
 
 
 def read_meta(connection: sqlite3.Connection, path: Path) -> SessionMeta:
-    rows = dict(connection.execute("SELECT name, value FROM meta"))
+    found = connection.execute("SELECT name, value FROM meta")
+    rows = {name: value for name, value in found if isinstance(name, str) and isinstance(value, str)}
     created = rows.get("created_ms", "0")
+    is_time = created.isascii() and created.isdigit() and len(created) < _TIME_DIGITS
     return SessionMeta(
-        rows.get("id", path.stem),
-        rows.get("project", ""),
-        int(created) if created.isdigit() else 0,
-        rows.get("forked_from"),
+        rows.get("id", path.stem), rows.get("project", ""), int(created) if is_time else 0, rows.get("forked_from")
     )
+
+
+def lenient(raw: bytes) -> str:
+    """A text as far as it can be read, so that one wrong byte does not cost a row."""
+    return raw.decode("utf-8", "replace")

@@ -12,11 +12,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agent.store.damaged import kept_of
 from agent.store.index import SessionIndex
-from agent.store.lock import SessionBusyError, SessionLock
-from agent.store.scan import BESIDE, scan
+from agent.store.lock import VIEWING, SessionBusyError, held, unviewed
+from agent.store.migration import COPY_SUFFIX
+from agent.store.scan import BESIDE, SUFFIX, look, scan
 
 _DAY_S = 86_400
+_OTHERS = (VIEWING, f"{SUFFIX}{COPY_SUFFIX}")
 
 
 class Removed(Struct, frozen=True):
@@ -36,11 +39,11 @@ class Removal:
         """What deleting this session would free."""
         return sum(_size(file) for file in self._files(path)) + _folder_size(self._spills / path.stem)
 
-    def remove(self, paths: Iterable[Path]) -> Removed:
-        """Delete these; those before one that cannot be deleted are gone.
+    def remove(self, paths: Iterable[Path], unless_since: float | None = None) -> Removed:
+        """Delete these; those before one that cannot be deleted are gone. What was written at `unless_since` or later stays.
 
         Raises:
-            SessionBusyError: one is open.
+            SessionBusyError: one is open, or is being read.
             OSError: one cannot be deleted.
         """
         done: list[str] = []
@@ -48,39 +51,53 @@ class Removal:
         try:
             for path in paths:
                 size = self.size_bytes(path)
-                self._remove(path)
-                done.append(path.stem)
-                freed += size
+                if self._remove(path, unless_since):
+                    done.append(path.stem)
+                    freed += size
         finally:
             if done:
                 self._index.forget(done)
         return Removed(len(done), freed)
 
+    def are_old(self, days: int, now_s: float | None = None) -> int:
+        """How many sessions `remove_older` would look at."""
+        limit = _limit(days, now_s)
+        return sum(0 < file.changed_s < limit for file in scan(self._folder).files)
+
     def remove_older(self, days: int, now_s: float | None = None) -> Removed:
         """Delete what was last written more than `days` days ago; what is open, or cannot be deleted, stays."""
-        limit = (time.time() if now_s is None else now_s) - days * _DAY_S
+        limit = _limit(days, now_s)
         removed = Removed()
         for file in scan(self._folder).files:
             if 0 < file.changed_s < limit:
                 with contextlib.suppress(SessionBusyError, OSError):
-                    one = self.remove([file.path])
-                    removed = Removed(removed.sessions + 1, removed.freed_bytes + one.freed_bytes)
+                    one = self.remove([file.path], limit)
+                    removed = Removed(removed.sessions + one.sessions, removed.freed_bytes + one.freed_bytes)
         return removed
 
-    def _remove(self, path: Path) -> None:
-        lock = SessionLock(path.with_suffix(".lock"))
-        try:
+    def _remove(self, path: Path, unless_since: float | None) -> bool:
+        with held(path), unviewed(path):
+            # Somebody may have gone on with it between the look at its age and the lock.
+            if unless_since is not None and ((now := look(path)) is None or now.changed_s >= unless_since):
+                return False
             # The session file first: without it the rest is nothing, whenever this ends.
             for file in self._files(path):
                 with contextlib.suppress(FileNotFoundError):
                     file.unlink()
             if path.stem.strip("."):  # a name of dots would be another folder
                 shutil.rmtree(self._spills / path.stem, ignore_errors=True)
-        finally:
-            lock.release()
+        return True
 
     def _files(self, path: Path) -> list[Path]:
-        return [path, *(path.with_name(path.stem + ending) for ending in BESIDE)]
+        return [
+            path,
+            *(path.with_name(path.stem + ending) for ending in (*BESIDE, *_OTHERS)),
+            *kept_of(path),
+        ]
+
+
+def _limit(days: int, now_s: float | None) -> float:
+    return (time.time() if now_s is None else now_s) - days * _DAY_S
 
 
 def _size(path: Path) -> int:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 SUFFIX = ".db"
 LOG_SUFFIX = ".db-wal"
-BESIDE = (".db-wal", ".db-shm", ".lock")
+BESIDE = (".db-wal", ".db-shm", ".lock", ".salvaged", ".salvaging")
 """Endings of the files that belong to a session file and stand beside it."""
 
 

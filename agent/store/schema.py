@@ -6,6 +6,14 @@ from pathlib import Path
 
 VERSION = 2
 
+STEPS = {
+    1: (
+        "ALTER TABLE queue ADD COLUMN delivery TEXT NOT NULL DEFAULT 'step'",
+        "ALTER TABLE queue ADD COLUMN user BLOB",
+    ),
+}
+"""What makes each older layout the one after it."""
+
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE entry (
@@ -19,7 +27,11 @@ CREATE TABLE queue (id INTEGER PRIMARY KEY, text TEXT NOT NULL, delivery TEXT NO
 
 
 class SchemaError(Exception):
-    """The file was written by a newer claw, is no session file, or cannot be read; one line of what, one of what to do."""
+    """The file is no session file, or cannot be read; one line of what, one of what to do."""
+
+
+class NewerLayoutError(SchemaError):
+    """The file was written by a newer claw: this one must not write it, and may not be able to read it."""
 
 
 def connect(path: Path, *, read_only: bool = False, settled: bool = False) -> sqlite3.Connection:
@@ -56,25 +68,28 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a file of an older layout to this one; part of the caller's transaction."""
+def version_of(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 1:
-        connection.execute("ALTER TABLE queue ADD COLUMN delivery TEXT NOT NULL DEFAULT 'step'")
-        connection.execute("ALTER TABLE queue ADD COLUMN user BLOB")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    return int(version)
 
 
-def check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """
+def check_version(connection: sqlite3.Connection, path: Path, *, to_write: bool = False) -> int:
+    """The file's layout. One that is newer can be read as far as it has what this one has, and never be written.
+
     Raises:
-        SchemaError: newer than this claw, or empty.
+        NewerLayoutError: newer than this claw, and it is to be written.
+        SchemaError: empty.
         sqlite3.Error: not a database, or a damaged one.
     """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > VERSION:
-        raise SchemaError(
-            f"{path} was written by a newer claw (layout {version}, this one knows {VERSION}).\nUpdate claw."
-        )
+    version = version_of(connection)
+    if version > VERSION and to_write:
+        raise newer(path, version)
     if version < 1:
         raise SchemaError(f"{path} is not a session file.\nMove it out of that folder.")
+    return version
+
+
+def newer(path: Path, version: int) -> "NewerLayoutError":
+    return NewerLayoutError(
+        f"{path} was written by a newer claw (layout {version}, this one knows {VERSION}).\nUpdate claw."
+    )

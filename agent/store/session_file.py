@@ -1,13 +1,12 @@
 """One session's SQLite file. A thread owns the writing connection; callers queue jobs and wait for `durable` where they must.
 
 The file is made with the first append. Jobs that wait together are committed together, in order. If writing fails (a full
-disk, a read-only file system, a file that someone removed) the session goes on in memory: the jobs are kept and tried again
-with the next one. Nobody ever waits for a writer that gave up.
+disk, a read-only file system, a lock that cannot be had, a file that someone removed) the session goes on in memory: the jobs
+are kept and tried again every few seconds and with the next one. Nobody ever waits for a writer that gave up.
 """
 
 import asyncio
 import contextlib
-import os
 import queue
 import sqlite3
 import threading
@@ -16,16 +15,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.config.paths import ensure_private_dir
-from agent.store.base import Blob, QueuedMessage, SessionMeta
-from agent.store.lock import SessionBusyError, SessionLock
+from agent.store.base import AnyBlob, Blob, QueuedMessage, SessionMeta
+from agent.store.birth import make_file, sweep
+from agent.store.file_blob import FileBlob, insert
+from agent.store.lock import SessionLock
+from agent.store.migration import migrate
 from agent.store.queue_rows import insert_message
-from agent.store.schema import connect, create_tables, upgrade
+from agent.store.schema import VERSION, connect, newer, version_of
 from agent.transcript import Entry, encode_payload
+
+RETRY_S = 3.0
+"""After this time what could not be written is tried again."""
+
+_Row = tuple[int, int | None, str, int, bytes]
 
 
 class _Job(NamedTuple):
-    write: Callable[[sqlite3.Connection], object]
+    write: Callable[[sqlite3.Connection, bool], object]
+    """Takes whether it may have been written before, by a commit that was said to have failed."""
     blobs: tuple[str, ...] = ()
+    entries: int = 0
 
 
 class _Wake(NamedTuple):
@@ -35,6 +44,8 @@ class _Wake(NamedTuple):
 class SessionFile:
     """The store of a session that is kept. Holds the session's lock from the first write until `close`."""
 
+    read_only = ""
+
     def __init__(
         self,
         path: Path,
@@ -42,42 +53,58 @@ class SessionFile:
         lock: SessionLock | None = None,
         on_failure: Callable[[str], None] = lambda text: None,
         on_closed: Callable[[Path], None] = lambda path: None,
+        on_recovery: Callable[[], None] = lambda: None,
+        retry_s: float = RETRY_S,
     ) -> None:
-        """`lock` is given for a file that exists. `on_failure` takes a text for the user, once for each run of failures;
-        it may be called from the writer thread. `on_closed` is told the file when it was written to and the session has
-        been closed, in the thread that closes it."""
+        """`lock` is given for a file that exists. `on_failure` takes two lines for the user, once for each run of failures,
+        and `on_recovery` is called when everything of it was written; both are called from the writer thread. `on_closed`
+        is told the file when it was written to and the session has been closed, in the thread that closes it."""
         self.path = path
         self.meta = meta
         self._lock = lock
         self._made = lock is not None  # the writer thread's own, once that runs
         self._on_failure = on_failure
+        self._on_recovery = on_recovery
         self._on_closed = on_closed
+        self._retry_s = retry_s
         self._jobs: queue.SimpleQueue[_Job | _Wake | None] = queue.SimpleQueue()
-        self._unwritten: dict[str, bytes] = {}
+        self._unwritten: dict[str, AnyBlob] = {}
+        self._kept = 0
         self._reader: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._failed = False
         self._thread: threading.Thread | None = None
-        self._unlockable = False
+
+    @property
+    def unwritten(self) -> int:
+        return self._kept
 
     # ------------------------------------------------------------------ SessionStore
 
-    def append(self, entries: Sequence[Entry], blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> None:
-        rows = [(e.key, e.parent, e.kind, e.time_ms, encode_payload(e.payload)) for e in entries]
-        blob_rows = [(blob.sha256, blob.data) for blob in blobs]
+    def append(self, entries: Sequence[Entry], blobs: Iterable[AnyBlob] = (), delivered: Iterable[int] = ()) -> None:
+        rows: list[_Row] = [(e.key, e.parent, e.kind, e.time_ms, encode_payload(e.payload)) for e in entries]
+        blobs = tuple(blobs)
+        blob_rows = [(blob.sha256, blob.data) for blob in blobs if isinstance(blob, Blob)]
+        files = [blob for blob in blobs if isinstance(blob, FileBlob)]
         gone = [(id_,) for id_ in delivered]
-        self._unwritten.update(blob_rows)
+        self._unwritten.update((blob.sha256, blob) for blob in blobs)
 
-        def write(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", rows)
+        def write(connection: sqlite3.Connection, again: bool) -> None:
+            fresh = [row for row in rows if not _is_there(connection, row)] if again else rows
+            connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", fresh)
             connection.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?)", blob_rows)
+            for file in files:
+                insert(connection, file)
             connection.executemany("DELETE FROM queue WHERE id = ?", gone)
 
-        self._put(_Job(write, tuple(sha256 for sha256, _ in blob_rows)))
+        self._put(_Job(write, tuple(blob.sha256 for blob in blobs), len(rows)))
 
     def enqueue(self, message: QueuedMessage, blobs: Iterable[Blob] = ()) -> None:
+        blobs = tuple(blobs)
         rows = [(blob.sha256, blob.data) for blob in blobs]
-        self._unwritten.update(rows)
+        self._unwritten.update((blob.sha256, blob) for blob in blobs)
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: sqlite3.Connection, again: bool) -> None:
             insert_message(connection, message)
             connection.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?)", rows)
 
@@ -85,23 +112,33 @@ class SessionFile:
 
     def dequeue(self, ids: Iterable[int]) -> None:
         gone = [(id_,) for id_ in ids]
-        self._put(_Job(lambda c: c.executemany("DELETE FROM queue WHERE id = ?", gone)))
+        self._put(_Job(lambda c, again: c.executemany("DELETE FROM queue WHERE id = ?", gone)))
 
     def save_counts(self, tokenizer: str, counts: Mapping[int, int]) -> None:
         rows = [(key, tokenizer, tokens) for key, tokens in counts.items()]
-        self._put(_Job(lambda c: c.executemany("INSERT OR REPLACE INTO count VALUES (?, ?, ?)", rows)))
+        self._put(_Job(lambda c, again: c.executemany("INSERT OR REPLACE INTO count VALUES (?, ?, ?)", rows)))
 
     def blob(self, sha256: str) -> bytes:
-        if (data := self._unwritten.get(sha256)) is not None:
-            return data
+        if (blob := self._unwritten.get(sha256)) is not None:
+            return blob.data
         if not self.path.exists():
             raise KeyError(sha256)
-        if self._reader is None:
-            self._reader = connect(self.path, read_only=True)
-        row = self._reader.execute("SELECT data FROM blob WHERE sha256 = ?", (sha256,)).fetchone()
-        if row is None:
-            raise KeyError(sha256)
-        return bytes(row[0])
+        for is_fresh in (self._reader is None, True):
+            try:
+                if self._reader is None or is_fresh:  # the file may have been replaced by one of the newest layout
+                    self._close_reader()
+                    self._reader = connect(self.path, read_only=True)
+                row = self._reader.execute("SELECT data FROM blob WHERE sha256 = ?", (sha256,)).fetchone()
+            except sqlite3.Error:  # damaged since it was opened
+                row = None
+            if row is not None and isinstance(row[0], bytes) and Blob.of(row[0]).sha256 == sha256:
+                return row[0]
+        raise KeyError(sha256)
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     async def durable(self, key: int) -> None:
         if self._thread is None:
@@ -117,9 +154,7 @@ class SessionFile:
             self._jobs.put(None)
             self._thread.join()
             self._thread = None
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._close_reader()
         if self._lock is not None:
             self._lock.release()
         if was_written:
@@ -128,98 +163,135 @@ class SessionFile:
     # ------------------------------------------------------------------ the writer thread
 
     def _put(self, job: _Job) -> None:
-        if self._unlockable:
-            return
-        if self._lock is None:
-            try:
-                ensure_private_dir(self.path.parent)
-                self._lock = SessionLock(self.path.with_suffix(".lock"))
-            except (SessionBusyError, OSError) as error:
-                self._unlockable = True
-                self._on_failure(f"The session is not kept: {error}")
-                return
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="session-writer", daemon=True)
             self._thread.start()
         self._jobs.put(job)
 
     def _write_all(self) -> None:
-        connection: sqlite3.Connection | None = None
         pending: list[_Job] = []
-        failed = closing = False
+        closing, was_made = False, self._made
         while not closing:
-            jobs, wakes, closing = self._take()
-            pending += jobs
-            if pending:
-                try:
-                    connection = self._commit(connection, pending)
-                    failed = False
-                    for job in pending:
-                        for sha256 in job.blobs:
-                            self._unwritten.pop(sha256, None)
-                    pending = []
-                except Exception as error:  # whatever it is: the thread must live on to wake those who wait
-                    connection = None
-                    if not failed:
-                        self._on_failure(f"{self.path} cannot be written: {error}. The session goes on in memory.")
-                    failed = True
+            jobs, wakes, closing = self._take(self._retry_s if pending else None)
+            pending = self._write([*pending, *jobs])
             for wake in wakes:
                 with contextlib.suppress(RuntimeError):  # the loop that waited may be closed
                     wake.call()
-        if connection is not None:
-            connection.close()
+            if self._made and not was_made:  # nobody waits for this any more
+                was_made = True
+                sweep(self.path.parent)
+        self._disconnect()
 
-    def _take(self) -> tuple[list[_Job], list[_Wake], bool]:
-        """Wait for work, then take all there is; the flag says that `close` was called."""
+    def _take(self, patience_s: float | None) -> tuple[list[_Job], list[_Wake], bool]:
+        """Wait for work, then take all there is; the flag says that `close` was called. None after `patience_s`."""
         jobs: list[_Job] = []
         wakes: list[_Wake] = []
-        item = self._jobs.get()
-        while True:
-            match item:
-                case None:
-                    return jobs, wakes, True
-                case _Wake():
-                    wakes.append(item)
-                case _Job():
-                    jobs.append(item)
-            try:
-                item = self._jobs.get_nowait()
-            except queue.Empty:
-                return jobs, wakes, False
-
-    def _commit(self, connection: sqlite3.Connection | None, jobs: Sequence[_Job]) -> sqlite3.Connection:
-        """Write the jobs in one transaction. A new file comes to be in the same one, so none is ever without entries."""
-        is_new = not self._made
-        if not is_new and not self.path.exists():
-            # What would be written now could not be read without what was in it.
-            if connection is not None:
-                connection.close()
-            raise FileNotFoundError("it was removed while the session was open")
-        if is_new:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            connection = None
-        connection = connection or connect(self.path)
         try:
-            if is_new:
-                create_tables(connection)
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", self._meta_rows())
-            else:
-                connection.execute("BEGIN IMMEDIATE")
-                upgrade(connection)
+            item = self._jobs.get(timeout=patience_s)
+            while True:
+                match item:
+                    case None:
+                        return jobs, wakes, True
+                    case _Wake():
+                        wakes.append(item)
+                    case _Job():
+                        jobs.append(item)
+                item = self._jobs.get_nowait()
+        except queue.Empty:
+            return jobs, wakes, False
+
+    def _write(self, jobs: list[_Job]) -> list[_Job]:
+        """Write the jobs in order; gives those that could not be. After a failure the first one tries alone, so that
+        another failure costs no more than it, however many wait."""
+        first_alone = self._failed
+        while jobs:
+            batch = jobs[:1] if first_alone else jobs
+            try:
+                self._commit(batch)
+            except Exception as error:  # whatever it is: the thread must live on to wake those who wait
+                self._kept = sum(job.entries for job in jobs)
+                if not self._failed:
+                    self._failed = True
+                    self._on_failure(self._told(error))
+                return jobs
+            for sha256 in (sha256 for job in batch for sha256 in job.blobs):
+                self._unwritten.pop(sha256, None)
+            jobs, first_alone = jobs[len(batch) :], False
+        self._kept = 0
+        if self._failed:
+            self._failed = False
+            self._on_recovery()
+        return jobs
+
+    def _told(self, error: Exception) -> str:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        elif getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            reason = "the disk is full"
+        what = f"The session cannot be written ({reason}) and goes on in memory."
+        return f"{what}\nIt is tried again by itself: make room, or mend {self.path.parent}."
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        """Write the jobs in one transaction. A new file comes to be in the same one, so none is ever without entries."""
+        if not self._made:
+            return self._make(jobs)
+        if not self.path.exists():
+            # What would be written now could not be read without what was in it.
+            self._disconnect()
+            raise FileNotFoundError("it was removed while the session was open")
+        try:
+            connection = self._connection or self._connected()
+            connection.execute("BEGIN IMMEDIATE")
             for job in jobs:
-                job.write(connection)
+                job.write(connection, self._failed)
             connection.execute("COMMIT")
         except BaseException:
-            connection.close()
-            if is_new:
-                self.path.unlink(missing_ok=True)
+            self._disconnect()
             raise
+        return None
+
+    def _make(self, jobs: Sequence[_Job]) -> None:
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", self._meta_rows())
+            for job in jobs:
+                job.write(connection, self._failed)
+
+        if self._lock is None:
+            ensure_private_dir(self.path.parent)
+            self._lock = SessionLock(self.path.with_suffix(".lock"))
+        make_file(self.path, fill)
         self._made = True
-        return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        migrate(self.path)
+        self._connection = connect(self.path)
+        if (layout := version_of(self._connection)) > VERSION:
+            raise newer(self.path, layout)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
 
     def _meta_rows(self) -> list[tuple[str, str]]:
         rows = [("id", self.meta.id), ("project", self.meta.project), ("created_ms", str(self.meta.created_ms))]
         return rows + ([("forked_from", self.meta.forked_from)] if self.meta.forked_from else [])
+
+
+def _is_there(connection: sqlite3.Connection, row: _Row) -> bool:
+    """Whether the row was written: a commit whose sync failed may be found whole when the file is opened again.
+
+    Raises:
+        sqlite3.IntegrityError: another one has its key.
+    """
+    sql = "SELECT key, parent, kind, time_ms, CAST(payload AS BLOB) FROM entry WHERE key = ?"
+    found = connection.execute(sql, row[:1]).fetchone()
+    if found is not None and found != row:
+        raise sqlite3.IntegrityError(f"another program has written entry {row[0]}")
+    return found is not None
 
 
 def _finish(done: "asyncio.Future[None]") -> None:

@@ -41,6 +41,7 @@ class StoredFacts(Struct, frozen=True):
     entries: int = 0
     tokens: int = 0
     cost_usd: float | None = None
+    damage: str = ""
 
 
 def info_of(file: FoundFile, stored: StoredFacts) -> SessionInfo:

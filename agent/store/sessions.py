@@ -1,31 +1,37 @@
 """The folder of sessions: new ids, finding, listing, loading and forking session files. One file a session, `<id>.db`."""
 
 import contextlib
+import functools
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from agent.config.paths import path_text
+from agent.config.private_file import make_folder_private
 from agent.store.base import Blob, QueuedMessage, SessionMeta
+from agent.store.damaged import Damage, make_whole, project_of, read_what_is_left, replace_damaged
 from agent.store.index import SessionIndex
 from agent.store.lock import SessionLock
+from agent.store.mending import ROWS, mend
 from agent.store.queue_rows import read_messages
-from agent.store.reading import read_meta, read_quietly, reading
-from agent.store.scan import scan
-from agent.store.schema import SchemaError
+from agent.store.read_only import ReadOnlyStore
+from agent.store.reading import read_meta, read_quietly
+from agent.store.scan import BESIDE, SUFFIX, scan
+from agent.store.schema import VERSION, NewerLayoutError, SchemaError, version_of
 from agent.store.session_file import SessionFile
 from agent.store.session_info import SessionInfo
-from agent.transcript import Entry, Transcript, decode_payload
+from agent.transcript import Entry, Transcript, Unknown
 
 _LOOKED_INTO = 8
 """Files that are opened before the index is asked: mostly the session is among them."""
 Failed = Callable[[str], None]
 Closed = Callable[[Path], None]
+Recovered = Callable[[], None]
 """See `SessionFile`."""
 
 
@@ -40,60 +46,138 @@ class LoadedSession(Struct, frozen=True):
     counts: dict[str, dict[int, int]]
     """Tokenizer → entry key → tokens."""
     damaged: int
-    """How many rows could not be read and were passed over."""
+    """How many entries could not be read and were passed over, as far as that is known."""
+    layout: int = VERSION
+    unknown: int = 0
+    """How many entries hold what only a newer claw knows."""
+    told: str = ""
+    """What became of the file where it was damaged, or what can be read of it, in one line."""
+    is_damaged: bool = False
+    """Whether its rows are not as a session writes them."""
+
+    @property
+    def newer(self) -> str:
+        """Why a newer claw has to write it; empty if it was not written by one."""
+        if self.layout > VERSION:
+            return f"It was written by a newer claw (layout {self.layout}, this one knows {VERSION})."
+        if self.unknown:
+            what = "1 entry of it holds" if self.unknown == 1 else f"{self.unknown} entries of it hold"
+            return f"{what} what only a newer claw knows."
+        return ""
 
     @property
     def damage(self) -> str:
         """What is missing, in one line; empty if nothing is."""
-        if not self.damaged:
-            return ""
+        if self.told or not self.damaged:
+            return self.told
         what = "1 entry" if self.damaged == 1 else f"{self.damaged} entries"
         return f"{what} of the session could not be read and {'is' if self.damaged == 1 else 'are'} left out."
 
 
 def new_id(now_s: float | None = None) -> str:
-    """YYYYMMDD-HHMMSS-xxxx, local time."""
+    """YYYYMMDD-HHMMSS-xxxxxxxx, local time. The clock may show the same second again, so the rest alone tells ids apart."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
-    return f"{stamp}-{secrets.token_hex(2)}"
+    return f"{stamp}-{secrets.token_hex(4)}"
 
 
-def new_session(folder: Path, project: Path, on_failure: Failed, on_closed: Closed = lambda path: None) -> SessionFile:
+def _unused_id(folder: Path) -> str:
+    while any((folder / f"{(id_ := new_id())}{ending}").exists() for ending in (SUFFIX, *BESIDE)):
+        pass
+    return id_
+
+
+def new_session(
+    folder: Path,
+    project: Path,
+    on_failure: Failed,
+    on_closed: Closed = lambda path: None,
+    on_recovery: Recovered = lambda: None,
+) -> SessionFile:
     """A session that begins; its file appears with the first append."""
-    meta = SessionMeta(new_id(), path_text(project), int(time.time() * 1000))
-    return SessionFile(folder / f"{meta.id}.db", meta, None, on_failure, on_closed)
+    meta = SessionMeta(_unused_id(folder), path_text(project), int(time.time() * 1000))
+    return SessionFile(folder / f"{meta.id}.db", meta, None, on_failure, on_closed, on_recovery)
 
 
 def open_session(
-    path: Path, on_failure: Failed, on_closed: Closed = lambda path: None
+    path: Path,
+    on_failure: Failed,
+    on_closed: Closed = lambda path: None,
+    on_recovery: Recovered = lambda: None,
 ) -> tuple[SessionFile, LoadedSession]:
-    """Lock a session for writing and read it.
+    """Lock a session for writing and read it; a damaged one is kept aside, and what could be saved of it is opened. Its
+    files become their owner's alone, if they were not.
 
     Raises:
-        SessionBusyError: another process writes it.
-        SchemaError: a newer layout, or not a session file.
+        SessionBusyError: another process writes it, or it cannot be locked.
+        NewerLayoutError: it can only be read, as `view` does.
+        SchemaError: not a session file, or a damaged one of which nothing can be saved or kept.
     """
     lock = SessionLock(path.with_suffix(".lock"))
     try:
-        loaded = load(path)
+        told = make_whole(path)
+        loaded = _load_as_it_is(path)
+        if loaded.newer:
+            raise NewerLayoutError(f"Session {path.stem} cannot be written. {loaded.newer}\nUpdate claw.")
+        if loaded.is_damaged:
+            told = replace_damaged(path)
+            loaded = _load_as_it_is(path)
+        loaded = msgspec.structs.replace(loaded, told=told)
+        _make_private(path)
     except BaseException:
         lock.release()
         raise
-    return SessionFile(path, loaded.meta, lock, on_failure, on_closed), loaded
+    return SessionFile(path, loaded.meta, lock, on_failure, on_closed, on_recovery), loaded
+
+
+def view(path: Path, reason: str = "") -> tuple[ReadOnlyStore, LoadedSession]:
+    """Read a session without a lock for writing, and without making anything beside it but the sign that it is read.
+
+    `reason`: why it is not to be written; a newer claw's session has one of its own.
+
+    Raises:
+        SchemaError: not a session file, or one of a newer claw that lacks what this one looks for.
+    """
+    loaded = _with_damage(*read_what_is_left(path, lambda connection: _load(connection, path)))
+    return ReadOnlyStore(path, reason or loaded.newer), loaded
+
+
+def _make_private(path: Path) -> None:
+    """Best effort: what is not ours to change stays as it is."""
+    make_folder_private(path.parent)
+    for file in (path, *(path.with_suffix(ending) for ending in BESIDE)):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def load(path: Path) -> LoadedSession:
-    """Read a whole session, also while another process writes it.
+    """Read a whole session, also while another process writes it; of a damaged one what can be read. Writes nothing.
 
     Raises:
-        SchemaError: a newer layout, or not a session file.
+        SchemaError: not a session file, or one of a newer claw that lacks what this one looks for.
     """
-    with reading(path) as connection:
-        entries, damaged = _entries(connection)
-        queue = read_messages(connection)
-        counts: dict[str, dict[int, int]] = {}
-        for key, tokenizer, tokens in connection.execute("SELECT key, tokenizer, tokens FROM count"):
+    return _with_damage(*read_what_is_left(path, lambda connection: _load(connection, path), check=True))
+
+
+def _with_damage(loaded: LoadedSession, damage: Damage) -> LoadedSession:
+    damaged = max(loaded.damaged, damage.lost_entries)
+    return msgspec.structs.replace(loaded, told=damage.told, damaged=damaged)
+
+
+def _load_as_it_is(path: Path) -> LoadedSession:
+    return read_quietly(path, lambda connection: _load(connection, path))
+
+
+def _load(connection: sqlite3.Connection, path: Path) -> LoadedSession:
+    mended = mend(connection.execute(ROWS))
+    queue = read_messages(connection)
+    counts: dict[str, dict[int, int]] = {}
+    for key, tokenizer, tokens in connection.execute("SELECT key, tokenizer, tokens FROM count"):
+        if type(key) is type(tokens) is int:  # of a damaged row it may be anything
             counts.setdefault(tokenizer, {})[key] = tokens
-        return LoadedSession(read_meta(connection, path), tuple(entries), queue, counts, damaged)
+    meta, layout = read_meta(connection, path), version_of(connection)
+    damaged, is_damaged = len(mended.garbage), mended.is_damaged
+    return LoadedSession(meta, mended.entries, queue, counts, damaged, layout, mended.unknown, is_damaged=is_damaged)
 
 
 def find(folder: Path, session_id: str) -> Path:
@@ -128,19 +212,26 @@ def newest(folder: Path, project: Path, index: SessionIndex | None = None) -> Pa
 
 def _project(path: Path) -> str:
     with contextlib.suppress(SchemaError):
-        return read_quietly(path, lambda connection: read_meta(connection, path).project)
+        return project_of(path)
     return ""
 
 
 def of_project(folder: Path, project: Path, without: str) -> Iterator[tuple[str, tuple[Entry, ...]]]:
     """Id and entries of the project's sessions, the last written first, read one by one; those that cannot be read and
     the one with the id `without` are passed over."""
+    wanted = path_text(project)
     for path in (file.path for file in scan(folder).files):
         if path.stem == without:
             continue
-        with contextlib.suppress(SchemaError), reading(path) as connection:
-            if read_meta(connection, path).project == path_text(project):
-                yield path.stem, tuple(_entries(connection)[0])
+        with contextlib.suppress(SchemaError):
+            entries, _ = read_what_is_left(path, functools.partial(_entries_of, path=path, project=wanted))
+            if entries is not None:
+                yield path.stem, entries
+
+
+def _entries_of(connection: sqlite3.Connection, path: Path, project: str) -> tuple[Entry, ...] | None:
+    """None for a session of another project."""
+    return mend(connection.execute(ROWS)).entries if read_meta(connection, path).project == project else None
 
 
 def listing(folder: Path) -> tuple[list[SessionInfo], list[str]]:
@@ -149,33 +240,30 @@ def listing(folder: Path) -> tuple[list[SessionInfo], list[str]]:
         return index.complete()
 
 
-def fork(path: Path, on_failure: Failed, on_closed: Closed = lambda path: None) -> tuple[SessionFile, LoadedSession]:
-    """A new session with a copy of another's branch and blobs. Keys stay, with gaps where other branches were."""
+def fork(
+    path: Path,
+    on_failure: Failed,
+    on_closed: Closed = lambda path: None,
+    on_recovery: Recovered = lambda: None,
+) -> tuple[SessionFile, LoadedSession]:
+    """A new session with a copy of another's branch and blobs. Keys stay, with gaps where other branches were. Entries of
+    kinds that only a newer claw knows stay behind."""
     source = load(path)
-    branch = tuple(Transcript(source.entries).branch)
-    meta = SessionMeta(new_id(), source.meta.project, int(time.time() * 1000), forked_from=source.meta.id)
-    target = SessionFile(path.with_name(f"{meta.id}.db"), meta, None, on_failure, on_closed)
-    with reading(path) as connection:
-        blobs = [Blob(*row) for row in connection.execute("SELECT sha256, data FROM blob")]
-    target.append(branch, blobs)
-    return target, LoadedSession(meta, branch, (), source.counts, source.damaged)
+    branch = _connected(e for e in Transcript(source.entries).branch if not isinstance(e.payload, Unknown))
+    id_ = _unused_id(path.parent)
+    meta = SessionMeta(id_, source.meta.project, int(time.time() * 1000), forked_from=source.meta.id)
+    target = SessionFile(path.with_name(f"{meta.id}.db"), meta, None, on_failure, on_closed, on_recovery)
+    target.append(branch, read_what_is_left(path, _blobs)[0])
+    return target, LoadedSession(meta, branch, (), source.counts, source.damaged, told=source.told)
 
 
-def _entries(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
-    entries: list[Entry] = []
-    known: set[int] = set()
-    damaged = 0
-    for key, parent, time_ms, payload in connection.execute(
-        "SELECT key, parent, time_ms, payload FROM entry ORDER BY key"
-    ):
-        try:
-            entry = Entry(key, parent, time_ms, decode_payload(payload))
-        except (msgspec.DecodeError, TypeError):  # not what was written, or not even bytes
-            damaged += 1
-            continue
-        if parent is not None and parent not in known:
-            # The entry before it was unreadable: hang it on the last good one, so that the rest is not lost.
-            entry = Entry(key, entries[-1].key if entries else None, time_ms, entry.payload)
-        known.add(key)
-        entries.append(entry)
-    return entries, damaged
+def _blobs(connection: sqlite3.Connection) -> list[Blob]:
+    return [Blob(*row) for row in connection.execute("SELECT sha256, data FROM blob")]
+
+
+def _connected(branch: Iterable[Entry]) -> tuple[Entry, ...]:
+    """A branch of which entries were left out, each hung on the one before it."""
+    kept: list[Entry] = []
+    for entry in branch:
+        kept.append(Entry(entry.key, kept[-1].key if kept else None, entry.time_ms, entry.payload))
+    return tuple(kept)

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from agent.redaction import without_secrets
+from agent.store.damaged import make_whole
 from agent.store.lock import SessionLock
 from agent.store.schema import check_version, connect
 from agent.transcript import Entry, Setting, User, encode_payload
@@ -13,6 +15,7 @@ from providers.types import TextBlock
 MOST_CHARS = 80
 """Of a title that is taken from a message."""
 MOST_GIVEN_CHARS = 200
+_LOOKED_AT_CHARS = 10_000
 
 
 def first_line(user: User, most_chars: int = MOST_CHARS) -> str:
@@ -20,7 +23,8 @@ def first_line(user: User, most_chars: int = MOST_CHARS) -> str:
     if user.synthetic:
         return ""
     text = next((b.text for b in user.blocks if isinstance(b, TextBlock) and b.text.strip()), "")
-    return text.strip().split("\n", 1)[0].strip()[:most_chars]
+    # A title stands in lists that others may see; a part of a secret would not be known for one, so it is cut last.
+    return without_secrets(text.strip().split("\n", 1)[0].strip()[:_LOOKED_AT_CHARS])[:most_chars]
 
 
 def title_of(entries: Iterable[Entry], most_chars: int = MOST_CHARS) -> str:
@@ -49,8 +53,9 @@ def rename(path: Path, title: str) -> None:
     """
     lock = SessionLock(path.with_suffix(".lock"))
     try:
+        make_whole(path)
         with contextlib.closing(connect(path)) as connection:
-            check_version(connection, path)
+            check_version(connection, path, to_write=True)
             connection.execute("BEGIN IMMEDIATE")
             (head,) = connection.execute("SELECT MAX(key) FROM entry").fetchone()
             payload = encode_payload(Setting(title=as_title(title)))

@@ -165,11 +165,12 @@ def test_T92_each_kind_of_bad_file_is_told_and_hides_no_other(place: Place) -> N
     (place.folder / "link.db").symlink_to("/nowhere")
     for _ in range(2):
         infos, problems = place.index.complete()
-        assert [info.id for info in infos] == [good.stem]
+        # What a newer claw wrote is read as far as it can be.
+        assert {info.id for info in infos} == {good.stem, newer.stem}
         told = "\n".join(problems)
-        for name in (damaged.name, newer.name, "empty.db", "folder.db", "pipe.db", "link.db"):
+        for name in (damaged.name, "empty.db", "folder.db", "pipe.db", "link.db"):
             assert name in told, name
-        assert len(problems) == 6 and "newer claw" in told and "no regular file" in told
+        assert len(problems) == 5 and "no regular file" in told
     with pytest.raises(SchemaError, match="no regular file"):
         sessions.load(place.folder / "pipe.db")
     with pytest.raises(sessions.SessionNotFoundError):
