@@ -2,7 +2,9 @@
 
 A file is replaced by a sibling that got its mode, owner, ACL and extended attributes. Where that would lose something (a
 further hard link, an owner or attribute that cannot be given), it is overwritten in place, with a backup beside it until
-that succeeded. Everything happens relative to the folder's descriptor, so that no link planted meanwhile is followed.
+that succeeded. A backup that stayed since claw was killed is found by its name when that file is used again, and neither
+taken back nor deleted by itself: nobody knows what became of the file meanwhile. Everything happens relative to the
+folder's descriptor, so that no link planted meanwhile is followed.
 
 A Python file always gets a later second than it had: Python runs old bytecode for a source of the same size and second.
 """
@@ -11,20 +13,19 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from agent.file_metadata import copy_metadata
-from agent.files import hash_of
+from agent.files import MAX_TEXT_BYTES, hash_of
+from agent.leftover import backup_name, cut_off
 from agent.permissions.opening import make_folder, open_folder, remove_made
 from agent.permissions.path_text import os_error, show_name
+from agent.sibling_file import NotNamableError, SiblingFile
 from agent.tools.base import ToolError
 
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REOPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _SECOND_NS = 1_000_000_000
 
 
@@ -68,11 +69,19 @@ def check_writable(real: Path, shown: str) -> None:
     place = real
     while not place.exists():
         place = place.parent
-    if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        what = shown if place == real else f"The folder {show_name(place)}"
+    for needed in dict.fromkeys((place, place.parent if place == real else place)):
+        if os.access(needed, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            continue
+        try:
+            mode = f"mode {stat.S_IMODE(needed.stat().st_mode):04o}, or a read-only file system"
+        except FileNotFoundError:
+            raise ToolError(f"{shown} was removed just now. Nothing was changed.") from None
+        what, why = shown, ""
+        if needed != real:
+            what = f"The folder {show_name(needed)}"
+            why = ", so nothing in it can be replaced without a risk" if place == real else ""
         raise ToolError(
-            f"{what} is not writable for you (mode {stat.S_IMODE(place.stat().st_mode):04o}, or a read-only file system). "
-            "Ask the user before you change that, or use another place."
+            f"{what} is not writable for you ({mode}){why}. Ask the user before you change that, or use another place."
         )
 
 
@@ -90,79 +99,60 @@ class _Change:
         self._cancelled = cancelled
 
     def run(self) -> None:
+        try:
+            self._run(unnamed=True)
+        except NotNamableError:
+            self._run(unnamed=False)
+
+    def _run(self, *, unnamed: bool) -> None:
         if self._expected is None:
-            self._create()
+            self._create(unnamed)
             return
         original = self._open_original(os.O_RDONLY)
         try:
             status = os.fstat(original)
-            if status.st_nlink > 1 or not self._replace(original, status):
-                self._overwrite(status)
+            if status.st_nlink > 1 or not self._replace(original, status, unnamed):
+                self._overwrite(status, unnamed)
         finally:
             os.close(original)
 
-    def _create(self) -> None:
+    def _create(self, unnamed: bool) -> None:
         # 0666: the system takes the umask, and a default ACL of the folder, into account here and nowhere else.
-        temporary, fd = self._new_file(0o666)
-        try:
-            try:
-                _write_all(fd, self._data)
-            finally:
-                os.close(fd)
+        with SiblingFile(self._folder, 0o666, unnamed=unnamed) as made:
+            _write_all(made.fd, self._data)
             self._check_cancelled()
-            self._publish(temporary)
-        except FileExistsError:
-            raise self._changed() from None
-        finally:
-            self._remove(temporary)
+            try:
+                made.publish(self._name)
+            except FileExistsError:
+                raise self._changed() from None
         self._sync_folder()
 
-    def _publish(self, temporary: str) -> None:
-        """Give the finished file its name, unless something has that name by now."""
-        try:
-            os.link(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in _NO_HARD_LINKS:
-                raise
-            # A file system without hard links: the check and the renaming are two steps there.
-            if self._exists():
-                raise FileExistsError from None
-            os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-
-    def _replace(self, original: int, status: os.stat_result) -> bool:
+    def _replace(self, original: int, status: os.stat_result, unnamed: bool) -> bool:
         """Put a new file in the place of the old one. False: its owner or attributes could not be kept."""
-        temporary, fd = self._new_file(0o600)
-        try:
-            try:
-                _write_all(fd, self._data)
-                if not copy_metadata(original, fd, status):
-                    return False
-                self._move_on(fd, status)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            self._check_cancelled()
-            self._check_unchanged(original)
-            os.rename(temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        except OSError as error:
-            if error.errno == errno.EBUSY:  # a mount point of its own, as containers make them of single files
+        with SiblingFile(self._folder, 0o600, unnamed=unnamed) as new:
+            _put(new.fd, self._data)
+            if not copy_metadata(original, new.fd, status):
                 return False
-            raise
-        finally:
-            self._remove(temporary)
+            self._move_on(new.fd, status)
+            os.fsync(new.fd)
+            self._check_cancelled()
+            new.get_ready()
+            self._check_unchanged(original)
+            try:
+                new.replace(self._name)
+            except OSError as error:
+                if error.errno == errno.EBUSY:  # a mount point of its own, as containers make them of single files
+                    return False
+                raise
         self._sync_folder()
         return True
 
-    def _overwrite(self, status: os.stat_result) -> None:
+    def _overwrite(self, status: os.stat_result, unnamed: bool) -> None:
         fd = self._open_original(os.O_RDWR)
         try:
             old = _read_all(fd)
-            backup, backup_fd = self._new_file(0o600)
+            backup = self._make_backup(old, unnamed)
             try:
-                try:
-                    _write_all(backup_fd, old)
-                finally:
-                    os.close(backup_fd)
                 self._check_cancelled()
                 if not hashlib.sha256(old).hexdigest() == self._expected == hash_of(fd):
                     raise self._changed()
@@ -182,13 +172,39 @@ class _Change:
         finally:
             os.close(fd)
 
+    def _make_backup(self, old: bytes, unnamed: bool) -> str:
+        """A copy of the old content under the name where it will be looked for; it never stands there in part."""
+        name = backup_name(self._name)
+        with SiblingFile(self._folder, 0o600, unnamed=unnamed) as backup:
+            _write_all(backup.fd, old)
+            try:
+                backup.publish(name)
+            except FileExistsError:
+                if self._has_leftover():
+                    raise ToolError(cut_off(self._shown, show_name(name))) from None
+        self._sync_folder()
+        return name
+
+    def _has_leftover(self) -> bool:
+        """Whether the backup of an earlier write is there that did not end, and holds something else than the file."""
+        try:
+            fd = os.open(backup_name(self._name), os.O_RDONLY | _REOPEN, dir_fd=self._folder)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        try:
+            return not _is_text_file(os.fstat(fd)) or hash_of(fd) != self._expected
+        finally:
+            os.close(fd)
+
     def _restore(self, fd: int, old: bytes, backup: str) -> None:
         try:
             _write_all(fd, old)
         except OSError as error:
             raise ToolError(
                 f"Writing {self._shown} failed, and so did putting its old content back ({error.strerror}). The old "
-                f"content is beside it in {backup}. Tell the user at once."
+                f"content is beside it in {show_name(backup)}. Tell the user at once."
             ) from None
         self._remove(backup)
 
@@ -201,7 +217,7 @@ class _Change:
             if error.errno in (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.ENXIO):
                 raise self._changed() from None
             raise
-        if not stat.S_ISREG(os.fstat(fd).st_mode) or hash_of(fd) != self._expected:
+        if not _is_text_file(os.fstat(fd)) or hash_of(fd) != self._expected:
             os.close(fd)
             raise self._changed()
         return fd
@@ -228,17 +244,6 @@ class _Change:
             with contextlib.suppress(OSError):  # another owner's file takes no other time than now
                 os.utime(fd, ns=(now.st_atime_ns, second * _SECOND_NS))
 
-    def _exists(self) -> bool:
-        try:
-            os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _new_file(self, mode: int) -> tuple[str, int]:
-        name = f".claw-{secrets.token_hex(8)}.tmp"
-        return name, os.open(name, _CREATE, mode, dir_fd=self._folder)
-
     def _remove(self, name: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self._folder)
@@ -249,14 +254,24 @@ class _Change:
             os.fsync(self._folder)
 
 
+def _is_text_file(status: os.stat_result) -> bool:
+    """Whether it may be one: a regular file that is soon hashed."""
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_TEXT_BYTES
+
+
 def _write_all(fd: int, data: bytes) -> None:
-    """Make `data` the whole content, on disk. Old blocks are written over before the end is cut off."""
+    """Make `data` the whole content, on disk."""
+    _put(fd, data)
+    os.fsync(fd)
+
+
+def _put(fd: int, data: bytes) -> None:
+    """Make `data` the whole content. Old blocks are written over before the end is cut off."""
     view = memoryview(data)
     place = 0
     while place < len(data):
         place += os.pwrite(fd, view[place:], place)
     os.ftruncate(fd, len(data))
-    os.fsync(fd)
 
 
 def _read_all(fd: int) -> bytes:

@@ -11,6 +11,8 @@ import unicodedata
 from msgspec import Struct
 
 _SNIFFED_BYTES = 8_192
+_PIECE_BYTES = 256 * 1024
+_NO_C1 = bytes(byte for byte in range(256) if not 0x80 <= byte <= 0x9F)
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8", "UTF-8 with BOM"),
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32LE"),  # before UTF-16LE, whose BOM begins it
@@ -40,17 +42,14 @@ class NotEncodableError(Exception):
 
 def decode(data: bytes) -> tuple[str, Encoding] | None:
     """The text without its BOM, and how to encode it again. None: binary."""
-    for bom, codec, label in _BOMS:
-        if data.startswith(bom):
-            # Only in UTF-8 can a damaged part be stepped over.
-            errors = "surrogateescape" if codec == "utf-8" else "strict"
-            return _decode_as(data, Encoding(codec, label, bom, errors))
+    if (marked := bom_of(data)) is not None:
+        return _decode_as(data, marked)
     if b"\0" in data[:_SNIFFED_BYTES]:
         return None
     try:
         return data.decode(), UTF8
     except UnicodeDecodeError:
-        return None if b"\0" in data else _decode_as(data, _single_byte_or_damaged(data))
+        return None if (encoding := _not_utf8(data)) is None else _decode_as(data, encoding)
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
@@ -133,16 +132,65 @@ def _decode_as(data: bytes, encoding: Encoding) -> tuple[str, Encoding] | None:
     return (text, encoding) if exact else None
 
 
-def _single_byte_or_damaged(data: bytes) -> Encoding:
-    """For bytes that are not UTF-8: damaged UTF-8 where most non-ASCII bytes form valid sequences, else single bytes."""
-    damaged = data.decode("utf-8", "surrogateescape")
-    invalid = len(_INVALID.findall(damaged))
-    valid = sum(1 for character in damaged if character > "\x7f") - invalid
-    if valid > invalid:
-        return Encoding("utf-8", "UTF-8 with invalid bytes", errors="surrogateescape")
-    # Bytes 0x80-0x9F are control characters in Latin-1 and letters in Windows-1252, which leaves five of them undefined.
-    if not any(0x80 <= byte <= 0x9F for byte in data):
-        return Encoding("latin-1", "Latin-1")
-    if any(byte in b"\x81\x8d\x8f\x90\x9d" for byte in data):
-        return Encoding("latin-1", "an unknown single-byte encoding, read as Latin-1")
-    return Encoding("cp1252", "Windows-1252")
+class Detector:
+    """Tells the encoding of bytes that come in pieces, as `decode` does of all at once. Keeps none of them.
+
+    A byte order mark is for `bom_of`; the pieces are what comes behind it.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._pending = False
+        self._seen = 0
+        self._nul: int | None = None
+        self._valid = self._invalid = 0
+        """Characters beyond ASCII, and bytes that are no part of any."""
+        self._high = b""
+        """Which of the bytes 0x80 to 0x9F there are."""
+
+    def feed(self, piece: bytes, *, last: bool = False) -> None:
+        if self._nul is None and (place := piece.find(b"\0")) >= 0:
+            self._nul = self._seen + place
+        self._seen += len(piece)
+        if piece.isascii() and not self._pending:
+            return
+        text = self._decoder.decode(piece, last)
+        self._pending = self._decoder.getstate()[0] != b""
+        # Counted without a list of what is counted: a piece may be nothing else. A surrogate takes three bytes.
+        known = text.encode("utf-8", "ignore")
+        invalid = (len(text.encode("utf-8", "surrogatepass")) - len(known)) // 3
+        self._invalid += invalid
+        self._valid += len(text) - len(text.encode("ascii", "ignore")) - invalid
+        self._high = bytes(set(self._high) | set(piece.translate(None, _NO_C1)))
+
+    def result(self) -> Encoding | None:
+        """Of what came so far. None: binary."""
+        if self._nul is not None and (self._nul < _SNIFFED_BYTES or self._invalid):
+            return None
+        if not self._invalid:
+            return UTF8
+        # Damaged UTF-8 where most of the bytes beyond ASCII form valid sequences, else single bytes.
+        if self._valid > self._invalid:
+            return Encoding("utf-8", "UTF-8 with invalid bytes", errors="surrogateescape")
+        # Bytes 0x80-0x9F are control characters in Latin-1 and letters in Windows-1252, which leaves five undefined.
+        if not self._high:
+            return Encoding("latin-1", "Latin-1")
+        if any(byte in b"\x81\x8d\x8f\x90\x9d" for byte in self._high):
+            return Encoding("latin-1", "an unknown single-byte encoding, read as Latin-1")
+        return Encoding("cp1252", "Windows-1252")
+
+
+def bom_of(head: bytes) -> Encoding | None:
+    """The encoding that a byte order mark at the start tells; None: there is none."""
+    for bom, codec, label in _BOMS:
+        if head.startswith(bom):
+            # Only in UTF-8 can a damaged part be stepped over.
+            return Encoding(codec, label, bom, "surrogateescape" if codec == "utf-8" else "strict")
+    return None
+
+
+def _not_utf8(data: bytes) -> Encoding | None:
+    detector = Detector()
+    for place in range(0, len(data), _PIECE_BYTES):
+        detector.feed(data[place : place + _PIECE_BYTES], last=place + _PIECE_BYTES >= len(data))
+    return detector.result()

@@ -22,6 +22,7 @@ from agent.instructions.item import Flaw, Include, InstructionItem, skipped
 from agent.instructions.place import Place
 from agent.instructions.rules import Section, anchored, split_sections
 from agent.instructions.text import MAX_READ_BYTES, CleanText, NotTextError, read_text
+from agent.permissions.sensitive import is_sensitive
 
 
 class _File(Struct, frozen=True):
@@ -68,6 +69,9 @@ class Found:
             real = candidate.path.resolve()
             if candidate.is_named and candidate.layer != "managed" and self._is_closed(real):
                 self._items.append(skipped(item, "a permission rule keeps it from being read", is_trouble=True))
+                return
+            if candidate.layer in ("project", "local") and is_sensitive(real):
+                self._items.append(skipped(item, "it leads to a file that may hold secrets", is_trouble=True))
                 return
         except UnreadableError as error:
             self._items.append(skipped(item, f"cannot be read: {error}", is_trouble=True))

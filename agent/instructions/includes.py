@@ -27,6 +27,7 @@ from agent.instructions.markdown import MOST_AT_SIGNS, at_signs
 from agent.instructions.place import VARIABLES, Place
 from agent.instructions.rules import replace_variables, split_sections, unknown_variables
 from agent.instructions.text import MAX_READ_BYTES, CleanText, NotTextError, read_text, without_comments
+from agent.permissions.sensitive import is_sensitive
 
 if TYPE_CHECKING:
     from agent.permissions.consents import Consents
@@ -242,6 +243,8 @@ class Expander:
             self._check_consent(real)
         if source.layer != "managed" and place.is_closed is not None and place.is_closed(real):
             raise _RefusedError("a permission rule keeps it from being read; remove the line or the rule")
+        if source.layer in ("project", "local") and is_sensitive(real):
+            raise _RefusedError("it may hold secrets, which no file of a project sends along; remove the line")
         if self._files_left <= 0 or self._chars_left <= 0:
             raise _RefusedError("too much is included already; include less")
 

@@ -1,9 +1,10 @@
 """The one gate between the loop and the tools: what runs, what is asked about, what is refused.
 
 Deny beats ask beats allow, over all layers, and rules beat the mode. Some calls are asked about whatever a rule allows:
-catastrophic commands and writes to `.git` and `.claw`; plan mode refuses those. What plan mode refuses, a rule allows that
-was written down (configuration, command line); an answer given in another mode does not. Until there is a sandbox, `auto`
-runs commands and no command is known to be safe.
+catastrophic commands and writes to `.git` and `.claw`; plan mode refuses those. Reading a file that may hold secrets
+(sensitive.py), or editing a part of it, is asked about in every mode, unless a rule that means just such files allows it.
+What plan mode refuses, a rule allows that was written down (configuration, command line); an answer given in another mode
+does not. Until there is a sandbox, `auto` runs commands and no command is known to be safe.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from agent.permissions.catastrophe import Places, catastrophe
 from agent.permissions.command_paths import CommandPaths, command_paths
 from agent.permissions.grants import Grants, StateError
 from agent.permissions.path_pattern import PathScope
-from agent.permissions.path_text import path_key
+from agent.permissions.path_text import is_protected, path_key
 from agent.permissions.rules import (
     Match,
     Rule,
@@ -30,6 +31,7 @@ from agent.permissions.rules import (
     parse_rule,
     parse_rules,
 )
+from agent.permissions.sensitive import is_sensitive, names_itself
 from agent.permissions.shell import Scan, scan
 from agent.permissions.suggestion import suggest_rule
 from agent.permissions.workspace import Workspace
@@ -37,7 +39,6 @@ from agent.tools.base import Access
 from providers.types import ToolCall
 
 Mode = Literal["plan", "ask", "edits", "auto"]
-_PROTECTED_NAMES = (".git", ".claw")
 
 
 class Decision(Struct, frozen=True):
@@ -112,6 +113,7 @@ class Gate:
         ]
         if any(rule.closes_reading for rule in self._forbidding_paths):
             workspace.is_closed = self._is_closed
+        workspace.is_sensitive = self.is_sensitive
 
     @property
     def session_rules(self) -> tuple[str, ...]:
@@ -137,7 +139,7 @@ class Gate:
     def decide(self, access: Access, tool: str) -> Decision:
         """What is to happen with a call. Changes nothing and asks nobody."""
         decision = self._decide(access, tool)
-        if access.fails and decision.kind == "ask":
+        if access.fails and decision.kind != "refuse":
             # Nothing will be changed, and why it fails tells of the file what reading it would.
             return self._decide(Access("read", access.title, access.paths), "read")
         return decision
@@ -151,6 +153,8 @@ class Gate:
         decision = self._by_mode(access) if rule is None else Decision("allow", rule=rule)
         if decision.kind == "refuse":
             return decision
+        if decision.kind == "allow" and (secret := self._secret(access.paths, tool)) is not None:
+            decision = Decision("ask", f"{secret.name} may hold secrets.", only_once=access.kind == "edit")
         if reason := self._always_asked(access, parsed):
             return Decision("refuse" if self.mode == "plan" else "ask", reason, only_once=True)
         return verdict or decision
@@ -185,6 +189,28 @@ class Gate:
         """Whether a search must leave a file out, since a rule forbids to read it without being asked."""
         return any(rule.closes_reading and rule.covers(path) for rule in self._forbidding_paths)
 
+    def is_sensitive(self, path: Path) -> bool:
+        """Whether a file may hold secrets and no rule allows to read it as itself."""
+        return self._secret((path,), "read") is not None
+
+    def _secret(self, paths: Iterable[Path], tool: str) -> Path | None:
+        """The first of the paths that is sensitive, for a tool that shows what a file holds. An edit does: by what it says
+        of a text that is not there, or nearly."""
+        if tool not in ("read", "grep", "glob", "edit"):
+            return None
+        return next((path for path in paths if is_sensitive(path) and not self._means_it(path, tool)), None)
+
+    def _means_it(self, path: Path, tool: str) -> bool:
+        """Whether a rule allows just such files."""
+        rules = [rule for layer in self._layers for rule in layer.allow] + self._session + self._granted
+        return any(
+            rule.is_for(tool)
+            and rule.pattern is not None
+            and rule.pattern.allows(path)
+            and names_itself(rule.argument or "", path)
+            for rule in rules
+        )
+
     def _always_asked(self, access: Access, parsed: Scan | None) -> str:
         """Why it must be asked about each time, or an empty text."""
         if access.kind == "command" and parsed is not None:
@@ -200,7 +226,7 @@ class Gate:
         root = self._workspace.root
         for path in paths:
             inner = path.relative_to(root) if path.is_relative_to(root) else path
-            if (name := next((part for part in inner.parts if part.casefold() in _PROTECTED_NAMES), "")) != "":
+            if (name := next(filter(is_protected, inner.parts), "")) != "":
                 return name
         return ""
 

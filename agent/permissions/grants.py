@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 
 from agent.config.paths import ensure_private_dir
-from agent.config.private_file import BusyFileError, locked, replace_private
+from agent.config.private_file import BusyFileError, locked, make_private, replace_private
 from agent.permissions.path_text import path_key
 
 _MAX_BYTES = 4 * 1024 * 1024
@@ -49,6 +49,7 @@ def read_state(path: Path) -> State:
             raise DamagedStateError(f"{path} is no regular file")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise DamagedStateError(f"{path} can be written by others; it must belong to you with mode 0600")
+        make_private(fd)
         with open(fd, "rb", closefd=False) as file:
             raw = file.read(_MAX_BYTES + 1)
     finally:

@@ -11,6 +11,10 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _SYS_OPENAT2 = 437  # the same number on every Linux architecture
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x02, 0x04, 0x08
@@ -89,15 +93,23 @@ def has_openat2() -> bool:
     return True
 
 
+@functools.cache
+def _libc() -> "ctypes.CDLL":
+    """One for all calls: each is several kilobytes of classes that refer to themselves."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def open_by_openat2(real: Path, flags: int) -> int:
     """`open_real` by the one system call that refuses links in every component."""
     import ctypes  # here: it costs start-up time and only this call needs it
 
+    libc = _libc()
     how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE)
     relative = os.fsencode(real)[1:] or b"."
     top = os.open("/", _PASSAGE)
     try:
-        libc = ctypes.CDLL(None, use_errno=True)
         for _ in range(16):
             descriptor = int(libc.syscall(_SYS_OPENAT2, top, relative, ctypes.byref(how), ctypes.sizeof(how)))
             if descriptor >= 0:

@@ -9,12 +9,15 @@ import json
 import os
 import re
 import stat
+import unicodedata
 from pathlib import Path
 
 from agent.tools.base import ToolError
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
+_PROTECTED = frozenset((".git", ".claw", "git~1", "claw~1"))
+_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -64,6 +67,16 @@ def check_length(path: str, shown: str) -> None:
     if len(longest) > MAX_NAME_BYTES:
         name = f"{shown[:60]}…"
         raise ToolError(f"{name}: a name in it is {len(longest)} bytes long; at most {MAX_NAME_BYTES} are possible.")
+
+
+def is_protected(name: str) -> bool:
+    """Whether some file system takes this name for `.git` or `.claw`.
+
+    HFS+ ignores letter case and some invisible characters; NTFS (through WSL) takes short names, ignores dots and blanks at
+    the end, and what follows a colon names a part of the file. As git itself looks at names (2026-11).
+    """
+    plain = unicodedata.normalize("NFKC", _IGNORED.sub("", name)).casefold()
+    return plain.partition(":")[0].rstrip(". ") in _PROTECTED
 
 
 def kind_of(mode: int) -> str:

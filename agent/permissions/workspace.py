@@ -6,6 +6,7 @@ path. Known limits: a file with several hard links is judged by the name it was 
 
 import contextlib
 import difflib
+import errno
 import os
 import stat
 import sys
@@ -16,9 +17,13 @@ from types import TracebackType
 
 from agent.permissions.opening import open_folder, open_real
 from agent.permissions.path_text import check_length, from_escaped, kind_of, os_error, show_name
+from agent.permissions.sensitive import is_sensitive
 from agent.tools.base import ToolError
 
 _MAX_COMPARED = 2_000
+_TRIES = 16
+_STREAMS = ("kmsg", "trace_pipe")
+"""Regular files by their mode."""
 
 
 class OpenedFile:
@@ -62,6 +67,8 @@ class Workspace:
         self.readable = tuple(Path(os.path.realpath(folder)) for folder in readable)
         self.is_closed: Callable[[Path], bool] | None = None
         """Set by the gate where rules forbid to read some files: whether a search must leave a real path out."""
+        self.is_sensitive: Callable[[Path], bool] = is_sensitive
+        """Whether a search must leave a real path out since it may hold secrets; the gate knows the rules that allow it."""
         self._folds_case = folds_case
 
     def resolve(self, path: str) -> Path:
@@ -84,12 +91,17 @@ class Workspace:
             raise ToolError(f"The path {path!a} holds a lone surrogate, which no file name can.") from None
         if (given := from_escaped(str(full))) is not None and not os.path.lexists(full) and os.path.lexists(given):
             full = Path(given)
-        try:
-            return Path(os.path.realpath(full, strict=True))
-        except FileNotFoundError:
-            return Path(os.path.realpath(full))
-        except OSError as error:
-            raise os_error(error, shown, "reach") from None
+        for _ in range(_TRIES):
+            try:
+                return Path(os.path.realpath(full, strict=True))
+            except FileNotFoundError:
+                # Also where a link turns into something else while it is looked at, which fails with EINVAL.
+                with contextlib.suppress(OSError):
+                    return Path(os.path.realpath(full))
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise os_error(error, shown, "reach") from None
+        raise ToolError(f"{shown} is being changed all the time; it cannot be told where it leads. Try again.")
 
     def contains(self, real: Path, *, reading: bool = False) -> bool:
         """Whether a real path lies in the workspace, or, for `reading`, in a folder that may be read."""
@@ -137,6 +149,10 @@ class Workspace:
             raise ToolError(f"{shown} is a folder. List it with glob: pattern `./*` and path `{shown}`, or with ls.")
         if not stat.S_ISREG(mode):
             raise ToolError(f"{shown} is a {kind_of(mode)}. Only regular files can be read or changed.")
+        if real.name in _STREAMS and real.parts[1:2] in (("proc",), ("sys",)):
+            raise ToolError(
+                f"{shown} is a stream of the kernel: reading takes from it what others wait for. Use a command."
+            )
 
     @contextlib.contextmanager
     def folder(self, real: Path) -> Iterator[int]:

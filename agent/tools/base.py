@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agent.store.base import Blob
 from agent.tools.details import ResultDetails
-from agent.transcript import FileFact
+from agent.transcript import FileFact, Redaction
 from providers.types import ImageBlock, ToolSpec
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class ToolOutput(Struct, frozen=True):
     spill_file: Path | None = None
     spill_missing_bytes: int = 0
     is_error: bool = False
+    redacted: tuple[Redaction, ...] | None = None
+    """The secrets that were taken out of all this; None: nobody has looked yet. No tool sets it."""
 
 
 class ToolContext:
@@ -101,6 +103,17 @@ class ToolContext:
         """To what size an image is scaled for the model; None: it sees none."""
         self.jobs = jobs
         """The commands in the background; None where none can run."""
+        self._real: dict[str, Path] = {}
+
+    def resolve(self, path: str) -> Path:
+        """`Workspace.resolve`, looked up once a call: what `access` named and the gate judged is what `run` opens.
+
+        Raises:
+            ToolError: no such path is possible.
+        """
+        if path not in self._real:
+            self._real[path] = self.workspace.resolve(path)
+        return self._real[path]
 
 
 class Tool(Protocol):

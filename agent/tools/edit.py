@@ -12,6 +12,7 @@ from agent.permissions.path_text import path_key
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
 from agent.tools.file_change import ChangePlans, FileChange, encode_for, is_quick, load, make, plan
+from agent.tools.redacted_text import marker_hint
 from agent.tools.text_match import Applied, MatchError, apply_edit
 from agent.tools.unified_diff import diff_texts
 
@@ -56,7 +57,7 @@ class Edit:
 
 def _check(params: EditParams, context: ToolContext) -> Path:
     """The real path of a file that can be edited as far as can be told without reading it."""
-    real = context.workspace.resolve(params.path)
+    real = context.resolve(params.path)
     shown = context.workspace.display(real)
     if not real.exists() and path_key(real) in context.known_files:
         raise ToolError(f"{shown} was deleted since it was read. Nothing was changed; to make it anew use write.")
@@ -84,6 +85,8 @@ def _plan(params: EditParams, context: ToolContext, real: Path) -> FileChange:
         text = applied.text
         if applied.note:
             notes.append(applied.note)
+    if file.encoding.bom and not file.text.startswith("\ufeff"):
+        text = text.removeprefix("\ufeff")  # the mark is there already
     if text == file.text:
         raise ToolError(f"The edits of {shown} cancel each other out. Nothing was changed.")
     if (label := newline_label(file.text)) != "LF":
@@ -103,4 +106,6 @@ def _apply(text: str, edit: Replacement, number: int, params: EditParams, file: 
             earlier = (
                 " An earlier edit of this call changed that text; edits apply in order, each to the result before it."
             )
-        raise ToolError(f"{shown}: {which} failed, so nothing was changed. {error}{earlier}") from None
+        raise ToolError(
+            f"{shown}: {which} failed, so nothing was changed. {error}{earlier}{marker_hint(edit.old)}"
+        ) from None

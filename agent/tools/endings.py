@@ -3,6 +3,7 @@
 import signal
 
 from agent.command_channel import RunOutcome
+from agent.spawner.limits import FILE_BYTES
 
 _QUIET_BYTES = 2_000
 
@@ -18,7 +19,7 @@ def describe_end(outcome: RunOutcome, timeout_s: int = 0) -> str:
         case "cancelled":
             return "cancelled"
         case "signal":
-            return f"ended by {_signal_name(outcome.signal or 0)}"
+            return f"ended by {_signal_text(outcome.signal or 0)}"
         case "exited":
             return f"exit code {outcome.exit_code}{_exit_hint(outcome.exit_code or 0)}"
 
@@ -30,13 +31,18 @@ def _exit_hint(code: int) -> str:
         case 127:
             return ": command not found"
         case _ if 128 < code <= 128 + 64:
-            return f": ended by {_signal_name(code - 128)}"
+            return f": ended by {_signal_text(code - 128)}"
         case _:
             return ""
 
 
-def _signal_name(number: int) -> str:
+def _signal_text(number: int) -> str:
     try:
-        return signal.Signals(number).name
+        name = signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+    if number == signal.SIGXFSZ:
+        return (
+            f"{name}, since a file would grow over {FILE_BYTES >> 30} GiB (`ulimit -Sf unlimited` in front allows it)"
+        )
+    return name

@@ -11,9 +11,11 @@ from msgspec import Struct
 from agent.atomic_write import write_file
 from agent.encodings import NotEncodableError, check_encodable, encode
 from agent.files import MAX_TEXT_BYTES, TextFile, read_text
-from agent.permissions.path_text import path_key
+from agent.leftover import cut_off, find_leftover
+from agent.permissions.path_text import path_key, show_name
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput
 from agent.tools.details import DiffDetails
+from agent.tools.redacted_text import marker_fault
 from agent.tools.unified_diff import TextDiff, diff_texts
 from agent.transcript import FileFact
 
@@ -75,12 +77,14 @@ def load(context: ToolContext, real: Path) -> TextFile:
     """The file as it is, if it is the file that the model knows.
 
     Raises:
-        ToolError: not readable as text, or not what the newest fact of it says.
+        ToolError: not readable as text, not what the newest fact of it says, or left half-written by an earlier process.
     """
     shown = context.workspace.display(real)
     with context.workspace.open_file(real) as opened:
         file = read_text(opened, shown)
     known = context.known_files.get(path_key(real))
+    if leftover := find_leftover(real, file.sha256):
+        raise ToolError(f"{cut_off(shown, show_name(leftover))} Nothing was changed.")
     if known is not None and known.sha256 != file.sha256:
         raise ToolError(STALE.format(shown))
     return file
@@ -118,9 +122,15 @@ def plan(
     kind: Literal["edited", "written"],
     note: str = "",
 ) -> FileChange:
-    """The change from `before` to `after` (text and bytes). Its text is the plain one of its kind and of `note`."""
+    """The change from `before` to `after` (text and bytes). Its text is the plain one of its kind and of `note`.
+
+    Raises:
+        ToolError: a marker of a secret would be written into the file.
+    """
     text, data = after
     shown = context.workspace.display(real)
+    if fault := marker_fault(before.text if before else "", text, shown):
+        raise ToolError(fault)
     diff = diff_texts(before.text if before else "", text)
     known = context.known_files.get(path_key(real))
     whole = kind == "written" or (known is not None and known.whole)

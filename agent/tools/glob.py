@@ -12,7 +12,8 @@ from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_de
 from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, depth_of, split_base
-from agent.tools.search import TIME_LIMIT_S, Place, Query, find_rg, run_query
+from agent.tools.search import TIME_LIMIT_S, Query, find_rg, run_query
+from agent.tools.search_process import Place
 
 MAX_SHOWN = 200
 MAX_MATCHES = 50_000
@@ -41,7 +42,8 @@ class Glob:
 
     async def run(self, params: GlobParams, context: ToolContext) -> ToolOutput:
         folder, pattern = _place(params, context)
-        names = NameCollector(Visible(context.workspace, folder, compile_glob(pattern)), MAX_MATCHES)
+        visible = Visible(context.workspace, folder, compile_glob(pattern))
+        names = NameCollector(visible, MAX_MATCHES)
         with context.workspace.folder(folder) as fd:
             query = Query("names", hidden=asks_for_hidden(pattern), max_depth=depth_of(pattern))
             outcome = await run_query(query, Place(folder, fd), self._rg, names.feed, self._time_limit_s)
@@ -49,14 +51,19 @@ class Glob:
         notes = [outcome.problem] if outcome.problem else []
         if outcome.enough:
             notes.append(f"there are more than {MAX_MATCHES:,}")
+        if visible.left_out:
+            notes.append(left_out_note(visible.left_out))
         return _output(params, context, folder, newest, notes)
 
 
 class Visible:
-    """Tests the paths that a search of a folder finds: those that are wanted and that no rule closes."""
+    """Tests the paths that a search of a folder finds: those that are wanted, no rule closes and hold no secrets."""
 
     def __init__(self, workspace: Workspace, folder: Path, wanted: PathTest | None = None) -> None:
         self._is_closed = workspace.is_closed
+        self._is_sensitive = workspace.is_sensitive
+        self.left_out = 0
+        """How many times a wanted file was left out since it may hold secrets."""
         self._folder = folder
         self._wanted = wanted
         self._newest = ("", False)
@@ -69,7 +76,13 @@ class Visible:
     def _look(self, path: str) -> bool:
         if self._wanted is not None and not self._wanted(path):
             return False
-        return self._is_closed is None or not self._is_closed(self._folder / path)
+        real = self._folder / path
+        if self._is_closed is not None and self._is_closed(real):
+            return False
+        if self._is_sensitive(real):
+            self.left_out += 1
+            return False
+        return True
 
 
 class NameCollector:
@@ -90,6 +103,11 @@ class NameCollector:
                     return False
                 self.found.append(path)
         return True
+
+
+def left_out_note(count: int) -> str:
+    what = "1 file that may hold secrets is" if count == 1 else f"{count:,} files that may hold secrets are"
+    return f"{what} left out; to read one, name it, and the user is asked"
 
 
 async def newest_first(paths: list[str], folder_fd: int) -> list[str]:
@@ -115,7 +133,7 @@ def _place(params: GlobParams, context: ToolContext) -> tuple[Path, str]:
         raise ToolError(f"{params.pattern} names a folder. {_below(params.pattern.rstrip('/') or '/')}")
     base, pattern = split_base(params.pattern)
     path = base if base.startswith("~") or not base else os.path.join(params.path, base)  # noqa: PTH118 (a plain string)
-    return context.workspace.resolve(path or params.path), pattern
+    return context.resolve(path or params.path), pattern
 
 
 def _below(folder: str) -> str:

@@ -1,29 +1,33 @@
 """The `grep` tool: lines, files or counts by regular expression."""
 
+import asyncio
 import os
 import re
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from agent.files import describe_binary
-from agent.permissions.path_text import printable, show_name
-from agent.permissions.workspace import OpenedFile
+from agent.permissions.path_text import os_error, printable, show_name
+from agent.permissions.sensitive import NAME_GLOBS
+from agent.permissions.workspace import OpenedFile, Workspace
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.details import TextDetails
-from agent.tools.glob import NameCollector, Visible, newest_first, where
+from agent.tools.glob import NameCollector, Visible, left_out_note, newest_first, where
 from agent.tools.glob_match import PathTest, asks_for_hidden, compile_glob, name_globs
 from agent.tools.search import (
     MAX_FILE_BYTES,
     MAX_NAMED_FILE_BYTES,
     TIME_LIMIT_S,
+    Feed,
     Outcome,
-    Place,
     Query,
     find_rg,
     run_query,
 )
+from agent.tools.search_process import Place
 
 DEFAULT_LIMIT = 200
 MAX_LIMIT = 2_000
@@ -52,7 +56,7 @@ class Grep:
         self._time_limit_s = time_limit_s
 
     def access(self, params: GrepParams, context: ToolContext) -> Access:
-        real = context.workspace.resolve(params.path)
+        real = context.resolve(params.path)
         _wanted(params)
         if not real.is_dir():
             context.workspace.check_regular(real)
@@ -60,7 +64,7 @@ class Grep:
 
     async def run(self, params: GrepParams, context: ToolContext) -> ToolOutput:
         workspace = context.workspace
-        real = workspace.resolve(params.path)
+        real = context.resolve(params.path)
         if real.is_dir():
             with workspace.folder(real) as fd:
                 return await self._search(params, context, real, Place(real, fd), None)
@@ -73,6 +77,7 @@ class Grep:
     ) -> ToolOutput:
         """`name`: the file to search; None: the folder."""
         wanted, names, hidden = _wanted(params) if name is None else (None, (), False)
+        secrets = Secrets(context.workspace, real, wanted)
         if name is None:
             wanted = Visible(context.workspace, real, wanted)
         query = Query(
@@ -85,14 +90,52 @@ class Grep:
             names,
         )
         search = _Search(params, context, place.folder, real)
+        beside = None if name is not None else self._count_left_out(secrets, place, hidden)
         if params.output == "files":
             files = NameCollector(wanted or (lambda path: True))
-            outcome = await run_query(query, place, self._rg, files.feed, self._time_limit_s)
+            outcome, search.left_out = await self._run(query, place, files.feed, beside)
             found = await newest_first(files.found, place.folder_fd) if name is None else [name] * len(files.found)
             return search.files(found, outcome)
         records = _Records(wanted, min(params.limit, MAX_LIMIT), counting=params.output == "count", name=name)
-        outcome = await run_query(query, place, self._rg, records.feed, self._time_limit_s)
+        outcome, search.left_out = await self._run(query, place, records.feed, beside)
         return search.lines(records, outcome)
+
+    async def _run(
+        self, query: Query, place: Place, feed: Feed, beside: Coroutine[None, None, int] | None
+    ) -> tuple[Outcome, int]:
+        """The search, and side by side with it the counting."""
+        counting = None if beside is None else asyncio.ensure_future(beside)
+        if counting is not None:  # where both fail, one is told
+            counting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            outcome = await run_query(query, place, self._rg, feed, self._time_limit_s)
+            return outcome, 0 if counting is None else await counting
+        finally:
+            if counting is not None and not counting.done():
+                counting.cancel()
+                await asyncio.wait([counting])
+
+    async def _count_left_out(self, secrets: "Secrets", place: Place, hidden: bool) -> int:
+        """How many files were not searched since they may hold secrets. Whether they match must make no difference: by
+        that, one expression after the other would spell out what they hold."""
+        names = NameCollector(secrets)
+        query = Query("names", hidden=hidden, name_globs=NAME_GLOBS)
+        await run_query(query, place, self._rg, names.feed, self._time_limit_s)
+        return len(names.found)
+
+
+class Secrets:
+    """Tests paths: those that would be searched if they held no secrets."""
+
+    def __init__(self, workspace: Workspace, folder: Path, wanted: PathTest | None) -> None:
+        self._workspace = workspace
+        self._folder = folder
+        self._wanted = wanted
+
+    def __call__(self, path: str) -> bool:
+        real = self._folder / path
+        closed = self._workspace.is_closed is not None and self._workspace.is_closed(real)
+        return self._workspace.is_sensitive(real) and not closed and (self._wanted is None or self._wanted(path))
 
 
 def _wanted(params: GrepParams) -> tuple[PathTest | None, tuple[str, ...], bool]:
@@ -108,7 +151,10 @@ def _wanted(params: GrepParams) -> tuple[PathTest | None, tuple[str, ...], bool]
 
 
 def _check_text(opened: OpenedFile, shown: str, max_bytes: int) -> None:
-    head = os.pread(opened.fd, _SNIFFED_BYTES, 0)
+    try:
+        head = os.pread(opened.fd, _SNIFFED_BYTES, 0)
+    except OSError as error:
+        raise os_error(error, shown, "read") from None
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ToolError(f"{shown} is {describe_binary(head, opened.stat.st_size)}; only text is searched.")
     if opened.stat.st_size > max_bytes:
@@ -180,6 +226,8 @@ class _Search:
         self._folder = folder
         self._real = real
         self._limit = min(params.limit, MAX_LIMIT)
+        self.left_out = 0
+        """Files that were not searched since they may hold secrets."""
 
     def files(self, paths: list[str], outcome: Outcome) -> ToolOutput:
         if not paths:
@@ -226,6 +274,8 @@ class _Search:
     def _output(self, lines: list[str], notes: list[str], outcome: Outcome, summary: str) -> ToolOutput:
         if outcome.problem:
             notes.append(f"{outcome.problem}; there may be more. Narrow path, glob or pattern")
+        if self.left_out:
+            notes.append(left_out_note(self.left_out))
         if notes:
             lines.append(f"[{'; '.join(notes)}]")
         return ToolOutput("\n".join(lines), TextDetails(summary))

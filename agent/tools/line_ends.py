@@ -1,6 +1,8 @@
 """A text with mixed line ends seen as one with plain newlines, and replacements that keep the ends of untouched lines."""
 
+import functools
 import re
+from array import array
 from bisect import bisect_right
 from difflib import SequenceMatcher
 
@@ -15,12 +17,14 @@ class PlainView:
     def __init__(self, text: str) -> None:
         self.text = text
         self.plain = with_newlines(text, "\n")
-        pair_count = text.count("\r\n")
-        self.newline = _only_newline(text, pair_count)
+        self.newline = _only_newline(text, text.count("\r\n"))
         """The one line end of the whole text; None where they are mixed."""
-        # A CRLF pair at plain place p moves everything behind p by one.
-        pairs = re.finditer("\r\n", text) if pair_count else ()
-        self._pairs = [found.start() - shift for shift, found in enumerate(pairs)]
+
+    @functools.cached_property
+    def _pairs(self) -> "array[int]":
+        """Where the CRLF pairs stand in `plain`: one at p moves everything behind p by one."""
+        found = re.finditer("\r\n", self.text) if "\r" in self.text else ()
+        return array("I", (pair.start() - shift for shift, pair in enumerate(found)))
 
     def original(self, place: int) -> int:
         """The place in `text` of a place in `plain`."""

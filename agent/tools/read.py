@@ -1,9 +1,9 @@
 """The `read` tool: a window of a text file with line numbers, in bounded memory whatever the file is; of a notebook its cells;
 or an image.
 
-A file up to 8 MiB is read whole; of a larger one only the window is kept. Its hash, and with it the fact that later edits
-are checked against, is taken up to 64 MiB. A whole file that stands word for word in the model's window is not sent a
-second time; the answer names the entry that shows it. A text shorter than that answer is sent.
+Of a file only the window is kept. Its hash, and with it the fact that later edits are checked against, is taken up to
+64 MiB. A whole file that stands word for word in the model's window is not sent a second time; the answer names the entry
+that shows it. A text shorter than that answer is sent.
 """
 
 import threading
@@ -14,11 +14,12 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from agent.permissions.path_text import path_key, printable
+from agent.leftover import cut_off, find_leftover
+from agent.permissions.path_text import path_key, printable, show_name
 from agent.tools.base import Access, ToolContext, ToolError, ToolOutput, load_description
 from agent.tools.blocking import in_thread
 from agent.tools.details import TextDetails
-from agent.tools.file_lines import FileLines, read_lines
+from agent.tools.file_lines import FileLines, Wanted, read_lines
 from agent.tools.read_image import is_image, read_image
 from agent.tools.read_notebook import Notebook, is_notebook, pictures_shown, read_notebook
 from agent.transcript import FileFact
@@ -41,7 +42,7 @@ class Read:
     description: ClassVar[str] = load_description(__file__)
 
     def access(self, params: ReadParams, context: ToolContext) -> Access:
-        real = context.workspace.resolve(params.path)
+        real = context.resolve(params.path)
         context.workspace.check_regular(real)
         title = context.workspace.display(real)
         if params.limit < MAX_LINES:
@@ -56,7 +57,7 @@ class Read:
 
 
 def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> ToolOutput:
-    real = context.workspace.resolve(params.path)
+    real = context.resolve(params.path)
     shown = context.workspace.display(real)
     with context.workspace.open_file(real) as opened:
         if is_image(opened):
@@ -65,7 +66,8 @@ def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> To
         if isinstance(notebook, Notebook):
             return _cells(notebook, params, real, shown, context)
         size_bytes = opened.stat.st_size
-        lines = read_lines(opened, shown, params.offset, min(params.limit, MAX_LINES), MAX_LINE_CHARS, stop)
+        wanted = Wanted(params.offset, min(params.limit, MAX_LINES), MAX_LINE_CHARS, MAX_OUTPUT_BYTES)
+        lines = read_lines(opened, shown, wanted, stop)
     if lines.total == 0:
         output = f"[{shown} is empty]"
     elif not lines.lines:
@@ -75,6 +77,8 @@ def _read(params: ReadParams, context: ToolContext, stop: threading.Event) -> To
         lines, output = _listing(lines, size_bytes)
     if notebook:
         output = f"{output}\n[{notebook}]"
+    if lines.sha256 and (leftover := find_leftover(real, lines.sha256)):
+        output = f"{output}\n[{cut_off(shown, show_name(leftover))}]"
     facts = (_fact(real, lines, context),) if lines.sha256 else ()
     shown_lines = f"{len(lines.lines):,} line{'' if len(lines.lines) == 1 else 's'}"
     return ToolOutput(output, TextDetails(shown_lines), files=facts)
@@ -109,7 +113,7 @@ def _unless_unchanged(params: ReadParams, context: ToolContext, output: ToolOutp
     key = context.shows_whole(fact.path, fact.sha256)
     if key is None:
         return output
-    shown = context.workspace.display(context.workspace.resolve(params.path))
+    shown = context.workspace.display(context.resolve(params.path))
     answer = (
         f"[Unchanged since you read it (entry {key}): the whole of {shown} stands above. "
         "If it was cleared since, read it again.]"

@@ -21,6 +21,8 @@ from agent.tools.terminal_text import plain_text
 from agent.tools.truncate import cap_text
 
 MOST_BYTES = 32 * 1024 * 1024
+MOST_VALUES = 500_000
+"""Each takes up to two hundred bytes of memory, however short it is written."""
 MOST_IMAGES = 4
 OUTPUT_CHARS = 4_000
 OUTPUT_LINES = 60
@@ -63,6 +65,8 @@ def read_notebook(opened: OpenedFile, shown: str) -> Notebook | str:
         data = read_bytes(opened, MOST_BYTES, shown)
     except ToolError:
         return f"A notebook of more than {MOST_BYTES:,} bytes is shown as text."
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+        return f"A notebook of more than {MOST_VALUES:,} values is shown as text."
     try:
         content = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

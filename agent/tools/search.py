@@ -1,11 +1,11 @@
 """Runs a file search as a child process: ripgrep where there is one, else `search_main.py`, with the same output.
 
 Both are bounded in time and output and can be killed at any moment, so no pattern and no tree can hold a turn up. The
-child starts in a folder that was opened without following links, knows none of our environment, and has no input.
+child starts in a folder that was opened without following links, leaves it by no link that comes up meanwhile (see
+search_reach.py), knows none of our environment, and has no input.
 """
 
 import asyncio
-import contextlib
 import functools
 import json
 import os
@@ -19,6 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agent.tools.base import ToolError
+from agent.tools.search_process import CHUNK_BYTES, Output, Place, start
 
 TIME_LIMIT_S = 10.0
 MAX_COLUMNS = 500
@@ -26,8 +27,6 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched unless they are named, and then only by ripgrep."""
 MAX_NAMED_FILE_BYTES = 512 * 1024 * 1024
 """A search may hold a whole line in memory."""
-_CHUNK_BYTES = 64 * 1024
-_STDERR_BYTES = 8 * 1024
 _SYSTEM_PLACES = ("/usr/bin/rg", "/usr/local/bin/rg", "/opt/homebrew/bin/rg", "/opt/local/bin/rg")
 _UNKNOWN_FLAG = re.compile(r"unrecognized flag|unexpected argument|Found argument")
 _SPECIAL = re.compile(r"([.^$*+?{}\[\]\\|()])")
@@ -52,20 +51,6 @@ class Query(Struct, frozen=True):
     """Only files whose name matches one of these, of letters, `-_.*?`; (): all."""
     max_depth: int | None = None
     """1: only files of the folder itself; None: any depth."""
-
-
-class Place(Struct, frozen=True):
-    """Where the child starts: a folder opened without following links, and its input, nothing or an open file."""
-
-    folder: Path
-    folder_fd: int
-    input: int = asyncio.subprocess.DEVNULL
-
-    @property
-    def cwd(self) -> Path:
-        """The very folder that is open, where the system has a name for that."""
-        here = Path(f"/proc/self/fd/{self.folder_fd}")
-        return here if sys.platform.startswith("linux") and here.exists() else self.folder
 
 
 class Outcome(Struct, frozen=True):
@@ -94,14 +79,21 @@ async def run_query(
     Raises:
         ToolError: the pattern is not valid, or nothing can be run.
     """
-    if rg is not None:
-        outcome = await _run(_rg_argv(rg, query), query.pattern, place, feed, time_limit_s)
+    confined = not query.of_input and sys.platform.startswith("linux")
+    if rg is not None and (not confined or _can_confine()):
+        outcome = await _run(_rg_argv(rg, query), query.pattern, place, feed, time_limit_s, confined)
         if outcome is not None:
             return outcome
     outcome = await _run(_python_argv(query), query.pattern, place, feed, time_limit_s)
     if outcome is None:
         raise ToolError("The search could not be started. Use a command (find, grep) instead.")
     return outcome
+
+
+def _can_confine() -> bool:
+    from agent.landlock import has_landlock
+
+    return has_landlock()
 
 
 def _rg_argv(rg: Path, query: Query) -> list[str]:
@@ -138,34 +130,27 @@ def _python_argv(query: Query) -> list[str]:
     return [sys.executable, "-I", "-X", "utf8", str(main), json.dumps(values)]
 
 
-async def _run(argv: list[str], pattern: str, place: Place, feed: Feed, time_limit_s: float) -> Outcome | None:
+async def _run(
+    argv: list[str], pattern: str, place: Place, feed: Feed, time_limit_s: float, confined: bool = False
+) -> Outcome | None:
     """None: it cannot be run, or is a ripgrep too old for our flags."""
-    kept = ("HOME", "XDG_CONFIG_HOME")  # where git's own list of ignored files is
-    env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"} | {name: os.environ[name] for name in kept if name in os.environ}
-    pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv, stdin=place.input, stdout=pipe, stderr=pipe, cwd=place.cwd, env=env, start_new_session=True
-        )
+        process = start(argv, place, confined)
     except OSError:
         return None
-    assert process.stdout is not None and process.stderr is not None
-    errors = asyncio.ensure_future(_read_start(process.stderr))
     outcome = Outcome()
-    try:
-        async with asyncio.timeout(time_limit_s):
-            while piece := await process.stdout.read(_CHUNK_BYTES):
-                if not feed(piece):
-                    outcome = Outcome(enough=True)
-                    break
-            else:
-                await process.wait()
-    except TimeoutError:
-        outcome = Outcome(problem=f"the search was stopped after {time_limit_s:.0f} s")
-    finally:
-        await _end(process)
-        await errors
-    text = errors.result().decode("utf-8", "replace")
+    async with Output(process) as output:
+        try:
+            async with asyncio.timeout(time_limit_s):
+                while piece := await output.stdout.read(CHUNK_BYTES):
+                    if not feed(piece):
+                        outcome = Outcome(enough=True)
+                        break
+                else:
+                    await output.ended()
+        except TimeoutError:
+            outcome = Outcome(problem=f"the search was stopped after {time_limit_s:.0f} s")
+    text = output.errors.decode("utf-8", "replace")
     if outcome != Outcome() or process.returncode in (0, 1):
         return outcome
     if _UNKNOWN_FLAG.search(text):
@@ -173,23 +158,6 @@ async def _run(argv: list[str], pattern: str, place: Place, feed: Feed, time_lim
     if text.strip():
         raise _pattern_error(pattern, text)
     return Outcome(problem="some files or folders could not be read")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what still runs, and drain its pipe: `wait` does not return while it is open."""
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    assert process.stdout is not None
-    while await process.stdout.read(_CHUNK_BYTES):
-        pass
-    await process.wait()
-
-
-async def _read_start(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
-    while piece := await stream.read(_CHUNK_BYTES):
-        kept = (kept + piece)[:_STDERR_BYTES]
-    return kept
 
 
 def _pattern_error(pattern: str, text: str) -> ToolError:

@@ -1,23 +1,29 @@
 """The search of files where there is no ripgrep: a program of its own, so that it can be killed in any regular expression.
 
 It takes its query as JSON, searches the current folder, and prints what ripgrep would print (see search.py). It knows
-`.gitignore` and `.ignore` files here and up to the repository's root, and follows no links.
+`.gitignore` and `.ignore` files here and up to the repository's root, goes down by descriptors, and follows no links.
 """
 
 import fnmatch
 import json
 import os
 import re
+import resource
 import signal
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pathspec import GitIgnoreSpec
 
 _IGNORE_FILES = (".gitignore", ".ignore")
+_MOST_SPEC_BYTES = 1 << 20
+_DEEPEST = 4_096
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENTER = _READ | os.O_DIRECTORY
 _Specs = list[tuple[str, GitIgnoreSpec]]
 """Outermost first, each with where it stands: "a/" below this folder, or "^a/b/", this folder seen from one above."""
 
@@ -31,49 +37,92 @@ def main() -> int:
     except re.error as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
+    if query["of_input"]:
+        lines = _lines(sys.stdin.buffer.read())
+        output = _search(lines, pattern, query, b"<stdin>\0") if lines is not None else b""
+        sys.stdout.buffer.write(output)
+        return 0 if output else 1
+    return 0 if _search_folder(pattern, query) else 1
+
+
+def _search_folder(pattern: re.Pattern[str], query: dict[str, Any]) -> bool:
+    """Whether something was found."""
+    wanted = re.compile("|".join(map(fnmatch.translate, query["name_globs"])))
     found = False
-    for path in _files(query):
-        shown = (os.fsencode(f"./{path}") if path else b"<stdin>") + b"\0"
-        if query["mode"] == "names":
-            found = True
-            sys.stdout.buffer.write(shown)
+    for file in _walk(query["hidden"], query["max_depth"] or sys.maxsize):
+        if not wanted.match(file.name):
             continue
-        lines = _text_lines(path, query["max_file_bytes"]) if path else _lines(sys.stdin.buffer.read())
-        if lines is not None and (output := _search(lines, pattern, query, shown)):
+        shown = os.fsencode(f"./{file.path}") + b"\0"
+        if query["mode"] == "names":
+            output = shown
+        else:
+            lines = _text_lines(file, query["max_file_bytes"])
+            output = _search(lines, pattern, query, shown) if lines is not None else b""
+            if output:
+                sys.stdout.buffer.write(output)
+                sys.stdout.buffer.flush()
+                output, found = b"", True
+        if output:
             found = True
             sys.stdout.buffer.write(output)
-            sys.stdout.buffer.flush()
     sys.stdout.buffer.flush()
-    return 0 if found else 1
+    return found
 
 
-def _files(query: dict[str, Any]) -> Iterator[str]:
-    """Paths; "" is the input."""
-    if query["of_input"]:
-        yield ""
-        return
-    wanted = re.compile("|".join(map(fnmatch.translate, query["name_globs"])))
-    for path in _walk("", _outer_specs(), query["hidden"], query["max_depth"] or sys.maxsize):
-        if wanted.match(path.rsplit("/", 1)[-1]):
-            yield path
+class _File(NamedTuple):
+    path: str
+    folder: int
+    """The descriptor of its folder, open until the next file is asked for."""
+    name: str
 
 
-def _walk(folder: str, specs: _Specs, hidden: bool, depth: int) -> Iterator[str]:
-    specs = specs + _specs_in(folder)
-    try:
-        with os.scandir(folder or ".") as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        path = f"{folder}{entry.name}"
+class _Folder:
+    """One open folder on the way down. Its name is never looked up again: what is swapped for a link is not entered."""
+
+    def __init__(self, path: str, descriptor: int, specs: _Specs) -> None:
+        self.path = path
+        """Of what lies in it, with a slash at the end; "" for the top."""
+        self.descriptor = descriptor
+        self.specs = specs + _specs_in(path, descriptor)
+        with os.scandir(descriptor) as listing:
+            self.entries = iter(sorted(listing, key=lambda entry: entry.name))
+
+    @classmethod
+    def enter(cls, above: "_Folder", name: str) -> "_Folder | None":
+        """None: it cannot be listed, or is no folder by now."""
+        try:
+            descriptor = os.open(name, _ENTER, dir_fd=above.descriptor)
+        except OSError:
+            return None
+        try:
+            return cls(f"{above.path}{name}/", descriptor, above.specs)
+        except OSError:
+            os.close(descriptor)
+            return None
+
+
+def _walk(hidden: bool, most_depth: int) -> Iterator[_File]:
+    """The files beneath the current folder that are not ignored, in order of their paths."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < _DEEPEST < most or most == resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_DEEPEST, most))
+    stack = [_Folder("", os.open(".", _ENTER), _outer_specs())]
+    while stack:
+        folder = stack[-1]
+        entry = next(folder.entries, None)
+        if entry is None:
+            os.close(folder.descriptor)
+            stack.pop()
+            continue
+        path = f"{folder.path}{entry.name}"
         if entry.name == ".git" or (entry.name.startswith(".") and not hidden) or entry.is_symlink():
             continue
         if entry.is_dir(follow_symlinks=False):
-            if depth > 1 and not _is_ignored(path + "/", specs):
-                yield from _walk(path + "/", specs, hidden, depth - 1)
-        elif entry.is_file(follow_symlinks=False) and not _is_ignored(path, specs):
-            yield path
+            inside = len(stack) < most_depth and not _is_ignored(path + "/", folder.specs)
+            if inside and (entered := _Folder.enter(folder, entry.name)) is not None:
+                stack.append(entered)
+        elif entry.is_file(follow_symlinks=False) and not _is_ignored(path, folder.specs):
+            yield _File(path, folder.descriptor, entry.name)
 
 
 def _is_ignored(path: str, specs: _Specs) -> bool:
@@ -86,9 +135,9 @@ def _is_ignored(path: str, specs: _Specs) -> bool:
     return False
 
 
-def _specs_in(folder: str) -> _Specs:
-    specs = (_read_spec(Path(folder) / name) for name in _IGNORE_FILES)
-    return [(folder, spec) for spec in specs if spec is not None]
+def _specs_in(path: str, descriptor: int) -> _Specs:
+    specs = (_read_spec(name, descriptor) for name in _IGNORE_FILES)
+    return [(path, spec) for spec in specs if spec is not None]
 
 
 def _outer_specs() -> _Specs:
@@ -98,7 +147,7 @@ def _outer_specs() -> _Specs:
     for parent in (here, *here.parents):
         if parent != here:
             inner = f"{here.relative_to(parent).as_posix()}/"
-            specs = [spec for name in _IGNORE_FILES if (spec := _read_spec(parent / name)) is not None]
+            specs = [spec for name in _IGNORE_FILES if (spec := _read_spec(str(parent / name))) is not None]
             # One that ignores this very folder has nothing to say: the folder was named.
             found[:0] = [(f"^{inner}", spec) for spec in specs if not spec.check_file(inner).include]
         if (parent / ".git").exists():
@@ -106,24 +155,31 @@ def _outer_specs() -> _Specs:
     return []
 
 
-def _read_spec(path: Path) -> GitIgnoreSpec | None:
+def _read_spec(path: str, folder: int | None = None) -> GitIgnoreSpec | None:
     try:
-        if not path.is_file() or path.stat().st_size > 1 << 20:
-            return None
-        return GitIgnoreSpec.from_lines(path.read_text(encoding="utf-8", errors="replace").splitlines())
+        data = _read(path, folder, _MOST_SPEC_BYTES)
+        return None if data is None else GitIgnoreSpec.from_lines(data.decode("utf-8", "replace").splitlines())
     except (OSError, ValueError):
         return None
 
 
-def _text_lines(path: str, max_bytes: int) -> list[str] | None:
+def _text_lines(file: _File, max_bytes: int) -> list[str] | None:
     """None: binary, too large, unreadable or not a regular file."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
-            if os.fstat(file.fileno()).st_size > max_bytes:
-                return None
-            return _lines(file.read())
+        data = _read(file.name, file.folder, max_bytes)
     except OSError:
         return None
+    return None if data is None else _lines(data)
+
+
+def _read(path: str, folder: int | None, max_bytes: int) -> bytes | None:
+    """None: not a regular file, or one that is too large. Raises: OSError, also where the last name is a link."""
+    with os.fdopen(os.open(path, _READ, dir_fd=folder), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            return None
+        data = file.read(max_bytes + 1)
+        return data if len(data) <= max_bytes else None
 
 
 def _lines(data: bytes) -> list[str] | None:

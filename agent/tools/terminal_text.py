@@ -88,11 +88,12 @@ def _erase(cells: list[str], column: int, stroke: str) -> None:
 
 
 def _trim_end(data: bytes) -> bytes:
-    """Without the last line, which is cut, unless that is a long one."""
+    """Without the last line, which is cut; of a long one without so much that no half of a word stays which could be that of
+    a secret."""
     cut = data.rfind(b"\n", len(data) - _TRIM_BYTES)
-    return data if cut < 0 else data[: cut + 1]
+    return data[: cut + 1] if cut >= 0 else data[: max(0, len(data) - _TRIM_BYTES)]
 
 
 def _trim_start(data: bytes) -> bytes:
     cut = data.find(b"\n", 0, _TRIM_BYTES)
-    return data if cut < 0 else data[cut + 1 :]
+    return data[cut + 1 :] if cut >= 0 else data[_TRIM_BYTES:]

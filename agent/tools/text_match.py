@@ -23,6 +23,8 @@ _MAX_LINES_NAMED = 8
 _MAX_LINES_SHOWN = 12
 _MAX_LINE_CHARS = 300
 _SIMILAR_BUDGET_S = 0.05
+_MAX_TOLERANT_CHARS = 2 * 1024 * 1024
+"""In a longer text only exact matches count: comparing its lines one by one would take hundreds of megabytes."""
 _PLAIN_QUOTES = str.maketrans("‘’‚‛“”„‟–—‐‑−\u00a0\u202f", "''''\"\"\"\"-----  ")
 
 
@@ -113,7 +115,7 @@ def _overlap(plain: str, old: str) -> bool:
 
 
 def _apply_tolerant(view: PlainView, old: str, new: str) -> Applied:
-    if old.strip():
+    if old.strip() and len(view.plain) <= _MAX_TOLERANT_CHARS:
         for what, search in _TOLERANCES:
             found = search(view.plain, old, new)
             if len(found) > 1:
@@ -262,16 +264,24 @@ def _not_found(plain: str, old: str) -> str:
     message = "`old` is not there."
     if has_undecodable(plain):
         message += " Some bytes of the file are not valid in its encoding; text across them cannot be matched."
-    lines = plain.split("\n")
-    near = _most_similar(lines, old)
+    near = _most_similar(_lines(plain), old)
     if near is None:
         return message + " Nothing similar is there either; read the file again."
     height = min(old.count("\n") + 1, _MAX_LINES_SHOWN)
-    similar = _numbered(lines[near : near + height], near + 1)
+    similar = _numbered(list(islice(_lines(plain), near, near + height)), near + 1)
     return f"{message} Quote it exactly as the file has it. The most similar lines are:\n{similar}"
 
 
-def _most_similar(lines: list[str], old: str) -> int | None:
+def _lines(plain: str) -> Iterator[str]:
+    """As `split` gives them, but one at a time."""
+    start = 0
+    while (end := plain.find("\n", start)) >= 0:
+        yield plain[start:end]
+        start = end + 1
+    yield plain[start:]
+
+
+def _most_similar(lines: Iterable[str], old: str) -> int | None:
     """Index of the line at which something like `old` begins. Looks for a bounded time."""
     parts = [part.strip()[:_MAX_LINE_CHARS] for part in old.split("\n", 200)[:200]]
     longest = max(range(len(parts)), key=lambda place: len(parts[place]))

@@ -33,11 +33,21 @@ class Capped(Struct, frozen=True):
         return f"{self.head}{before}{marker}{after}{self.tail}"
 
 
+def newest(text: str, most_chars: int) -> str:
+    """The end of a text, at most so long. It begins with a whole word where one begins in its first half: half of a word may
+    be half of a secret, which nobody knows for one."""
+    if len(text) <= most_chars:
+        return text
+    end = text[-most_chars:]
+    cut = next((place for place, c in enumerate(end[: most_chars // 2]) if c.isspace()), 0)
+    return end[cut:]
+
+
 def cap_text(text: str, max_chars: int, max_lines: int | None = None) -> Capped:
     """Keep at most `max_chars` characters and `max_lines` lines, half of them from each end; the marker is not counted.
 
-    Cuts fall on line ends where that costs at most half of a part, and never inside CRLF or a combining sequence of up
-    to 32 characters.
+    Cuts fall on line ends where that costs at most half of a part, else between words (half of one may be half of a secret),
+    and never inside CRLF or a combining sequence of up to 32 characters.
     """
     head_end, tail_start = len(text), len(text)
     limit: Literal["none", "chars", "lines"] = "none"
@@ -79,6 +89,8 @@ def _cut_back(text: str, room: int) -> int:
     line_end = text.rfind("\n", 0, room) + 1
     if line_end > room // 2:
         return line_end
+    if (word_end := text.rfind(" ", 0, room) + 1) > room // 2:
+        return word_end
     place = room
     for _ in range(_MAX_STEPS):
         if place <= 0 or not _joined(text, place):
@@ -93,6 +105,9 @@ def _cut_forward(text: str, start: int) -> int:
     line_end = text.find("\n", max(start - 1, 0))
     if line_end >= 0 and len(text) - (line_end + 1) >= room / 2:
         return line_end + 1
+    word_end = text.find(" ", max(start - 1, 0))
+    if word_end >= 0 and len(text) - (word_end + 1) >= room / 2:
+        return word_end + 1
     place = start
     for _ in range(_MAX_STEPS):
         if place >= len(text) or not _joined(text, place):

@@ -70,7 +70,7 @@ def _check(params: WriteParams, context: ToolContext) -> tuple[Path, str]:
     """The real path, and how it is shown, of a file that can be written as far as can be told without reading it."""
     if params.path.endswith("/"):
         raise ToolError(f"{show_name(params.path)} names a folder. Give the path of a file; its folders are made.")
-    real = context.workspace.resolve(params.path)
+    real = context.resolve(params.path)
     shown = context.workspace.display(real)
     if real.exists():
         context.workspace.check_regular(real)
@@ -99,7 +99,10 @@ def _check_known(context: ToolContext, real: Path, shown: str) -> None:
     if known is None:
         raise ToolError(f"{shown} exists and was not read. Read it first, or use edit to change a part of it.")
     if not known.whole:
-        raise ToolError(f"Not all of {shown} was read. Read the rest first, or use edit to change a part of it.")
+        raise ToolError(
+            f"Not all of {shown} was read (what was redacted counts as not read). Read the rest first, or use edit to change "
+            "a part of it."
+        )
 
 
 def _with_line_ends(before: TextFile, content: str) -> str:

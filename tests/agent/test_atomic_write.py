@@ -7,11 +7,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.atomic_write import check_writable, write_file
+from agent.leftover import backup_name
+from agent.sibling_file import SiblingFile
 from agent.tools.base import ToolError
 
 OLD, NEW = b"old content\n", b"new content, longer\n"
@@ -211,18 +214,67 @@ def test_R27_a_link_in_the_place_of_the_file_is_not_followed(target: Path, tmp_p
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_T57_the_sibling_has_a_random_name_and_is_private(target: Path) -> None:
-    seen: list[tuple[str, int]] = []
+@pytest.mark.parametrize("linked", [False, True])
+def test_T57_what_is_beside_a_file_while_it_is_written_is_private(target: Path, linked: bool) -> None:
+    seen: dict[str, int] = {}
 
     def look() -> bool:
-        seen.extend((e.name, stat.S_IMODE(e.stat().st_mode)) for e in target.parent.iterdir() if e.name != target.name)
+        seen.update((entry.name, stat.S_IMODE(entry.stat().st_mode)) for entry in target.parent.iterdir())
         return False
 
-    target.chmod(0o600)
+    if linked:
+        (target.parent / "other").hardlink_to(target)
+    target.chmod(0o644)
     for content in (b"one", b"two"):
         write_file(target.resolve(), "t", content, sha(target.read_bytes()), look)
-    assert len({name for name, _ in seen}) == 2
-    assert {mode for _, mode in seen} == {0o600}
+    beside = {name: mode for name, mode in seen.items() if name not in ("other", target.name)}
+    assert set(beside.values()) <= {0o600}
+    assert set(beside) == {".target.txt.claw-backup"} if linked else len(beside) in (0, 2)
+
+
+@pytest.mark.parametrize("unnamed", [False, True])
+def test_T57_a_file_in_the_making_has_no_name_that_could_be_planted(target: Path, unnamed: bool) -> None:
+    folder = os.open(target.parent, os.O_RDONLY)
+    names: set[str] = set()
+    try:
+        for _ in range(3):
+            with SiblingFile(folder, 0o600, unnamed=unnamed) as made:
+                names |= {entry.name for entry in target.parent.iterdir()} - {target.name}
+                assert stat.S_IMODE(os.fstat(made.fd).st_mode) == 0o600
+                os.write(made.fd, NEW)
+                with pytest.raises(FileExistsError):
+                    made.publish(target.name)
+            only(target.parent, target.name)
+        with SiblingFile(folder, 0o600, unnamed=unnamed) as made:
+            made.publish("published")
+        with SiblingFile(folder, 0o600, unnamed=unnamed) as made:
+            made.replace(target.name)
+        only(target.parent, target.name, "published")
+    finally:
+        os.close(folder)
+    assert len(names) in (0, 3)
+
+
+def test_T57_a_planted_backup_is_neither_followed_nor_taken_for_ones_own(target: Path, tmp_path: Path) -> None:
+    (target.parent / "other").hardlink_to(target)
+    victim = tmp_path / "victim"
+    victim.write_bytes(OLD)
+    backup = target.parent / backup_name(target.name)
+    plants: list[Callable[[], object]] = [
+        lambda: backup.symlink_to(victim),
+        lambda: backup.write_bytes(b"something else"),
+        lambda: os.mkfifo(backup),
+        backup.mkdir,
+    ]
+    for plant in plants:
+        plant()
+        with pytest.raises(ToolError, match="cut off"):
+            write(target, NEW, OLD)
+        assert target.read_bytes() == victim.read_bytes() == OLD
+        if backup.is_dir():
+            backup.rmdir()
+        else:
+            backup.unlink()
 
 
 # --------------------------------------------------------------------------- failures of the system
@@ -289,6 +341,7 @@ def can_trace() -> bool:
         ("fsync:error=EIO:when=1", "I/O error"),
         ("rename,renameat,renameat2:error=EROFS", "read-only file system"),
         ("rename,renameat,renameat2:error=EACCES", "No permission"),
+        ("linkat:error=EPERM", ""),  # a file without a name cannot be given one: it is made anew with one
         ("fchown,fchmod:error=EPERM", ""),
     ],
 )
@@ -305,6 +358,16 @@ def test_T52_without_permission_nothing_is_tried(target: Path) -> None:
     open_to_all(target)
     assert "No permission to write" in child(target, user=NOBODY)
     assert target.read_bytes() == OLD
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_T52_a_folder_in_which_nothing_can_be_replaced_is_told_as_that(target: Path) -> None:
+    target.parent.chmod(0o555)
+    try:
+        with pytest.raises(ToolError, match=r"The folder .* is not writable for you \(mode 0555.*without a risk"):
+            check_writable(target, "target.txt")
+    finally:
+        target.parent.chmod(0o755)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.encodings import NotEncodableError, check_encodable, decode, encode, newline_label, newline_of, split_lines
+from agent.encodings import (
+    Detector,
+    NotEncodableError,
+    check_encodable,
+    decode,
+    encode,
+    newline_label,
+    newline_of,
+    split_lines,
+)
 
 TEXT = "grün – naïve\r\nzwei\n"
 
@@ -52,6 +61,22 @@ def test_G17_whatever_can_be_decoded_comes_back_byte_for_byte(data: bytes) -> No
     decoded = decode(data)
     if decoded is not None:
         assert encode(*decoded) == data
+
+
+PIECES = st.sampled_from(
+    ["grün ".encode(), b"plain\n", "日本".encode(), b"\xff", b"\xe9", b"\x81", b"\xc3", b"\x93", b"\0", b"\r\n"]
+)
+
+
+@given(st.lists(PIECES, max_size=12), st.integers(1, 7))
+def test_T49_a_file_read_in_pieces_has_the_encoding_that_it_has_as_a_whole(parts: list[bytes], size: int) -> None:
+    data = b"".join(parts)
+    detector = Detector()
+    for place in range(0, len(data), size):
+        detector.feed(data[place : place + size])
+    detector.feed(b"", last=True)
+    whole = decode(data)
+    assert detector.result() == (None if whole is None else whole[1])
 
 
 def test_B28_a_character_that_the_encoding_lacks_is_named_with_its_place() -> None:

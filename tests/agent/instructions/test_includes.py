@@ -467,6 +467,20 @@ def test_R7_what_a_rule_closes_is_included_by_nobody_but_managed_policy(tree: Tr
     assert "hunter2" in loaded(discover(place, InstructionsConfig()))[0]
 
 
+def test_T55_no_file_of_a_project_sends_secrets_along_but_the_user_may(tree: Tree) -> None:
+    secret = tree.write("project/.env", "TOKEN=hunter2")
+    tree.write("project/AGENTS.md", "@.env")
+    items = tree.find()
+    assert "hunter2" not in str(items)
+    assert "may hold secrets" in next(iter(reasons(items).values()))
+    (tree.project / "AGENTS.md").unlink()
+    (tree.project / "AGENTS.md").symlink_to(".env")
+    assert "hunter2" not in str(tree.find())
+    (tree.project / "AGENTS.md").unlink()
+    tree.write("home/c/AGENTS.md", f"@{secret}")
+    assert "hunter2" in str(loaded(tree.find()))
+
+
 def test_K3_an_excluded_file_is_not_included(tree: Tree) -> None:
     tree.write("project/docs/a.md", "excluded text")
     tree.write("project/AGENTS.md", "@docs/a.md")

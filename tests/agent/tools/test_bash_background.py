@@ -189,7 +189,7 @@ async def test_T67_esc_ends_the_turn_and_not_the_job_and_closing_ends_the_job(de
         talk.session.interrupt()
         assert (await turn).reason == "interrupted"
         assert talk.session.jobs()[0].state == "running" and len(marked(mark)) == 1
-    assert await comes_true(lambda: marked(mark) == [], 2)
+    assert await comes_true(lambda: marked(mark) == [])
     assert [text for text in talk.notices if "Job" in text] == []
 
 

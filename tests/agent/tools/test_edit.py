@@ -1,7 +1,6 @@
 import asyncio
 import codecs
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from agent.tools.edit import Edit, EditParams, Replacement
 from agent.tools.read import Read
 from agent.tools.write import Write
 from tests.agent.tools.file_calls import Calls
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -162,11 +162,13 @@ async def test_T46_the_target_of_a_link_is_edited_and_the_link_stays(calls: Call
         (b"a\rb\r", "a\nb", "x\ny", b"x\ry\r"),
         (b"no final", "final", "end", b"no end"),
         (codecs.BOM_UTF8 + b"a\n", "a", "b", codecs.BOM_UTF8 + b"b\n"),
+        (codecs.BOM_UTF8 + b"a\n", "a", "\ufeffb", codecs.BOM_UTF8 + b"b\n"),
+        (codecs.BOM_UTF8 * 2 + b"a\n", "a", "b", codecs.BOM_UTF8 * 2 + b"b\n"),
         ("ü word\n".encode("latin-1"), "word", "wörd", "ü wörd\n".encode("latin-1")),
         ("日本。 word\n".encode("shift-jis"), "word", "text", "日本。 text\n".encode("shift-jis")),
         ("über äöß\n".encode() + b"\xff\xfe word\n", "word", "é", "über äöß\n".encode() + b"\xff\xfe \xc3\xa9\n"),
     ],
-    ids=["crlf", "mixed", "cr", "no final newline", "bom", "latin-1", "shift-jis", "invalid"],
+    ids=["crlf", "mixed", "cr", "no final newline", "bom", "bom again", "two boms", "latin-1", "shift-jis", "invalid"],
 )
 async def test_R30_T49_B27_B28_bytes_outside_the_edit_stay(
     calls: Calls, tmp_path: Path, before: bytes, old: str, new: str, after: bytes
@@ -202,7 +204,7 @@ def runner() -> Iterator[asyncio.Runner]:
         yield running
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     head=st.lists(st.tuples(LINE, ENDS), max_size=4),
     tail=st.lists(st.tuples(LINE, ENDS), max_size=4),
@@ -212,7 +214,7 @@ def runner() -> Iterator[asyncio.Runner]:
     linked=st.sampled_from(["no", "soft", "hard"]),
     final=st.booleans(),
 )
-def test_G17_500_edits_keep_every_other_byte_and_mode_and_link(
+def test_G17_edits_keep_every_other_byte_and_mode_and_link(
     tmp_path: Path,
     runner: asyncio.Runner,
     head: list[tuple[str, str]],
@@ -253,39 +255,3 @@ def test_G17_500_edits_keep_every_other_byte_and_mode_and_link(
     assert stat.S_IMODE(file.stat().st_mode) == mode
     assert linked != "soft" or link.is_symlink()
     assert linked != "hard" or link.samefile(file)
-
-
-SWAPPER = """
-import os, sys, time
-os.chdir(sys.argv[1])
-os.symlink(sys.argv[2], "link")
-while True:
-    for source, target in (("d", "aside"), ("link", "d"), ("d", "link"), ("aside", "d")):
-        os.rename(source, target)
-    time.sleep(0.001)  # so that some calls meet the folder
-"""
-
-
-async def test_G17_a_folder_swapped_for_a_link_is_never_written_through(tmp_path: Path) -> None:
-    root, outside = tmp_path / "proj", tmp_path / "outside"
-    for folder in (root, root / "d", outside):
-        folder.mkdir()
-        (folder / "f").write_text("one")
-    calls, tool, succeeded, failed = Calls(root), Edit(), 0, 0
-    swapper = await asyncio.create_subprocess_exec(sys.executable, "-c", SWAPPER, root, outside)
-    try:
-        while succeeded < 8 or failed < 8:
-            context = calls.context()
-            for old, new in (("one", "two"), ("two", "one")):
-                params = EditParams("d/f", (Replacement(old, new),))
-                try:
-                    if calls.workspace.contains(tool.access(params, context).paths[0]):
-                        await tool.run(params, context)
-                        succeeded += 1
-                except ToolError:
-                    failed += 1
-    finally:
-        swapper.kill()
-        await swapper.wait()
-    assert (outside / "f").read_text() == "one"
-    assert [entry.name for entry in outside.iterdir()] == ["f"]

@@ -315,3 +315,20 @@ async def test_T46_links_out_of_the_workspace_are_judged_and_not_walked(
 async def test_a_place_that_vanishes_is_told(grep: Grep, calls: Calls, root: Path) -> None:
     with pytest.raises(ToolError, match="not exist"):
         await calls.finish(grep, grep.params(pattern="x", path="gone"), calls.context())
+
+
+@pytest.mark.parametrize("configured", [False, True])
+async def test_what_the_user_ignores_everywhere_is_ignored(
+    calls: Calls, root: Path, monkeypatch: pytest.MonkeyPatch, configured: bool
+) -> None:
+    if find_rg() is None:
+        pytest.skip("only ripgrep knows of it")
+    home = root.parent / "home"
+    (home / ".config" / "git").mkdir(parents=True)
+    (home / ("mine" if configured else ".config/git/ignore")).write_text("src\n")
+    if configured:
+        (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert (await calls.run(Glob(), pattern="*.py")).text == "a.py"
+    assert "src" not in (await calls.run(Grep(), pattern="needle", output="files")).text
