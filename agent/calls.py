@@ -6,7 +6,7 @@ interrupted every call still gets its result, with the output it had so far.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from agent.permissions.gate import Allowed, Gate
 from agent.results import error_output
 from agent.tools.base import Access, Tool, ToolContext, ToolError, ToolOutput, parse_arguments
 from agent.tools.details import RefusedDetails, TextDetails
+from agent.tools.truncate import newest
 from agent.transcript import Entry, Result
 from providers.types import TextBlock, ToolCall
 
@@ -37,6 +38,8 @@ class Log(Protocol):
 
 
 MakeContext = Callable[[str, Callable[[str], None]], ToolContext]
+WithoutSecrets = Callable[[ToolOutput], Awaitable[ToolOutput]]
+"""What an output is when its secrets are taken out, which may take a moment: recording it does that too, but at once."""
 
 
 class _Prepared:
@@ -74,8 +77,10 @@ class CallRunner:
         make_context: MakeContext,
         log: Log,
         emit: Emit,
+        without_secrets: WithoutSecrets | None = None,
     ) -> None:
         """`approver` is None where nobody can be asked: then what would ask is refused."""
+        self._without_secrets = without_secrets
         self._tools = tools
         self._gate = gate
         self._approver = approver
@@ -132,7 +137,7 @@ class CallRunner:
             return
 
         def progress(text: str) -> None:
-            item.partial = (item.partial + text)[-_PARTIAL_CHARS:]
+            item.partial = newest(item.partial + text, _PARTIAL_CHARS)
             self._emit(ToolProgress(call.id, text))
 
         item.context = self._make_context(call.id, progress)
@@ -182,6 +187,8 @@ class CallRunner:
             item.outcome = ToolOutput(error.text, error.details, is_error=True)
         except Exception as error:
             item.outcome = error_output(_crash(item.call.name, error))
+        if self._without_secrets is not None:
+            item.outcome = await self._without_secrets(item.outcome)
 
     def _start(self, item: _Prepared) -> None:
         item.shown = True
@@ -196,7 +203,11 @@ class CallRunner:
         result = entry.payload
         assert isinstance(result, Result)
         text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock))
-        self._emit(ToolFinished(item.call.id, item.call.name, entry.key, result.is_error, result.details, text))
+        self._emit(
+            ToolFinished(
+                item.call.id, item.call.name, entry.key, result.is_error, result.details, text, len(result.redacted)
+            )
+        )
 
 
 def _reads(tool: Tool) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agent.transcript import Assistant
-from providers.types import TextBlock, ToolCall
+from providers.types import OpaqueBlock, TextBlock, ToolCall
 
 MAX_PAUSES = 5
 """How often a paused server-side turn is sent back (Anthropic's pause_turn)."""
@@ -20,6 +20,11 @@ MAX_CUT_CALLS = 3
 CONTINUE_TEXT = (
     "Your reply was cut off at the output limit. Go on exactly where it stopped, without repeating anything."
 )
+BLANK_TEXT = "[The message had no visible text.]"
+BROKEN_TEXT = (
+    "Your last reply broke off before it was complete. Go on exactly where it stopped, without repeating anything."
+)
+"""Before a request that would otherwise end with a reply, which providers refuse."""
 CUT_CALL_TEXT = (
     "Your reply was cut off at the output limit while you wrote a tool call, and nothing of it was run. "
     "Write it again, in smaller pieces if it is long."
@@ -28,6 +33,7 @@ CUT_RESULT = (
     "[Not run: the reply was cut off at the output limit before it was complete. Call it again if you still need it.]"
 )
 EMPTY_TEXT = "Your last reply had no visible text and no tool call. Answer the request, or say what keeps you from it."
+_THOUGHTS = ("redacted_thinking", "reasoning")
 
 
 class RunCalls(Struct, frozen=True):
@@ -92,7 +98,9 @@ def react(reply: Assistant, tried: Tried) -> Reaction:
             return End("refusal", f"The model declined to answer. {reply.detail}".strip())
         case "pause_turn" if tried.pauses < MAX_PAUSES and not calls:
             tried.pauses += 1
-            return Resend()
+            # Only a reply with the server's own tools in it can be sent back to be gone on with.
+            served = any(isinstance(b, OpaqueBlock) and b.raw.get("type") not in _THOUGHTS for b in reply.blocks)
+            return Resend() if served else GoOn(BROKEN_TEXT)
         case "context_window_exceeded" if not calls:
             if tried.compactions:
                 return End("context_full", "The context window is full, and compacting it was not enough.")

@@ -8,7 +8,7 @@ without an event other than pings). Waits, clock and chance are injected; cancel
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
@@ -18,10 +18,14 @@ from agent.events import RetryScheduled
 from providers.assembler import Assembler
 from providers.base import ModelRequest, Provider
 from providers.errors import ProviderError, StreamBrokenError
-from providers.types import Ping, StreamEvent
+from providers.types import Ping, StreamEvent, UsageReported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+
+_NO_PROGRESS = (Ping, UsageReported)
+"""Some servers repeat their report while nothing else comes."""
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -48,8 +52,14 @@ class Clock(Struct, frozen=True):
 class AssemblerHolder:
     """Keeps the reply of the running attempt within reach of whoever cancels it."""
 
-    def __init__(self) -> None:
-        self.current = Assembler()
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        """`taken` are ids of calls that the conversation has already."""
+        self._taken = taken
+        self.begin()
+
+    def begin(self) -> None:
+        """Start anew."""
+        self.current = Assembler(self._taken)
 
 
 async def stream_with_retry(
@@ -76,7 +86,7 @@ async def stream_with_retry(
     for attempt in range(1, policy.max_attempts + 1):
         if attempt > 1 and not holder.current.empty:
             on_restart()
-        holder.current = Assembler()
+        holder.begin()
         try:
             await _attempt(provider, request, holder.current, on_event, policy, clock)
         except ProviderError as error:
@@ -167,7 +177,7 @@ class _Watchdog:
 
     def saw(self, event: StreamEvent) -> None:
         self._alive_s = self._clock.now()
-        if type(event) is not Ping:
+        if type(event) not in _NO_PROGRESS:
             self._progress_s = self._alive_s
 
     async def watch(self) -> None:

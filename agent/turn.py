@@ -20,6 +20,7 @@ from agent.events import (
 )
 from agent.images import refuses_attachment, without_largest
 from agent.loop import ContextFullError
+from agent.reactions import BLANK_TEXT, BROKEN_TEXT
 from agent.retry import AssemblerHolder, stream_with_retry
 from agent.transcript import Assistant, User
 from providers.assembler import Assembler
@@ -27,6 +28,7 @@ from providers.base import ModelRequest
 from providers.errors import ContextOverflowError, ProviderError
 from providers.models import cost_usd
 from providers.types import (
+    AssistantMessage,
     StreamEvent,
     TextBlock,
     TextDelta,
@@ -46,6 +48,8 @@ class Turn:
     def __init__(self, conversation: Conversation) -> None:
         self._talk = conversation
         self._most_reply_tokens = MOST_REPLY_TOKENS
+        self._paused = False
+        """Whether the newest reply waits to be sent back as it is."""
 
     @property
     def model(self) -> str:
@@ -54,6 +58,7 @@ class Turn:
     async def prepare(self) -> ModelRequest:
         talk = self._talk
         await talk.restore_spills()
+        self._end_with_user()
         await talk.compactor.make_room()
         used = talk.recorder.meter.used().tokens
         if used >= talk.limits.blocking:
@@ -63,7 +68,8 @@ class Turn:
         return request
 
     async def reply(self, request: ModelRequest) -> Assistant:
-        talk, holder, deltas = self._talk, AssemblerHolder(), _Deltas(self._talk)
+        talk, holder = self._talk, AssemblerHolder(self._talk.call_ids)
+        deltas = _Deltas(talk, holder)
         talk.cache_watch.request(request, talk.recorder.now_ms(), talk.recorder.window.keys)
         try:
             assembler = await stream_with_retry(
@@ -83,6 +89,7 @@ class Turn:
                 talk.learn_window(error.window_tokens)
             raise
         talk.compactor.guard.answered()
+        self._paused = assembler.stop_reason == "pause_turn"
         return self._append_reply(assembler, interrupted=False)
 
     async def run_calls(self, calls: Sequence[ToolCall]) -> None:
@@ -141,6 +148,16 @@ class Turn:
     async def settle(self) -> None:
         await self._talk.recorder.durable()
 
+    def _end_with_user(self) -> None:
+        """Providers refuse a request that is empty or ends with a reply: one that broke off before the window was made
+        smaller, or one that a message without visible text followed."""
+        window, branch = self._talk.recorder.window, self._talk.recorder.transcript.branch
+        ends_well = window.messages and not isinstance(window.messages[-1], AssistantMessage)
+        if ends_well or window.open_calls or self._paused:
+            return
+        newest = next((e.payload for e in reversed(branch) if isinstance(e.payload, User | Assistant)), None)
+        self.go_on(BLANK_TEXT if isinstance(newest, User) else BROKEN_TEXT)
+
     def _append_reply(self, assembler: Assembler, interrupted: bool) -> Assistant:
         talk = self._talk
         usage = assembler.usage
@@ -158,6 +175,7 @@ class Turn:
             cost_usd(talk.facts, usage),
         )
         (entry,) = talk.recorder.append(reply)
+        talk.call_ids.update(block.id for block in reply.blocks if isinstance(block, ToolCall))
         talk.cache_watch.reply(usage, talk.facts, talk.recorder.now_ms())
         talk.spent(reply.cost_usd)
         talk.emit(
@@ -177,9 +195,11 @@ class Turn:
 class _Deltas:
     """Turns stream events into deltas for the screen, and moves the gauge meanwhile."""
 
-    def __init__(self, talk: Conversation) -> None:
+    def __init__(self, talk: Conversation, holder: AssemblerHolder) -> None:
         self._talk = talk
-        self._call: ToolCallStarted | None = None
+        self._holder = holder
+        self._call = ("", "")
+        """Id and name of the call that is being written."""
         self._call_chars = 0
         self._streamed_bytes = 0
         self._gauge_due = time.monotonic() + _GAUGE_INTERVAL_S
@@ -193,11 +213,11 @@ class _Deltas:
                 self._talk.emit(ThinkingStreamed(text, opens_block))
                 self._count(text)
             case ToolCallStarted():
-                self._call, self._call_chars = event, 0
-                self._talk.emit(ToolCallStreamed(event.id, event.name, 0))
-            case ToolCallDelta(fragment) if self._call is not None:
+                self._call, self._call_chars = self._holder.current.open_call, 0
+                self._talk.emit(ToolCallStreamed(*self._call, 0))
+            case ToolCallDelta(fragment) if self._call[0]:
                 self._call_chars += len(fragment)
-                self._talk.emit(ToolCallStreamed(self._call.id, self._call.name, self._call_chars))
+                self._talk.emit(ToolCallStreamed(*self._call, self._call_chars))
                 self._count(fragment)
 
     def restart(self) -> None:

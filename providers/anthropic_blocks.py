@@ -1,8 +1,6 @@
 """One message as the Anthropic Messages API wants it: blocks as JSON bytes. Pure; knows neither requests nor caches."""
 
-import hashlib
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -23,9 +21,10 @@ from providers.types import (
     UserBlock,
     UserMessage,
 )
-from providers.unicode import to_json, wire_name
+from providers.unicode import to_json, wire_id, wire_name
 
 Role = Literal["user", "assistant"]
+_ID_CHARS = 64
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -69,7 +68,7 @@ def _image(block: ImageBlock, load_blob: LoadBlob | None) -> bytes:
 
 
 def _result(message: ToolResultMessage, load_blob: LoadBlob | None) -> bytes:
-    head = to_json({"type": "tool_result", "tool_use_id": _call_id(message.call_id)})[:-1]
+    head = to_json({"type": "tool_result", "tool_use_id": wire_id(message.call_id, _ID_CHARS)})[:-1]
     content = b",".join(_user_blocks(message.blocks, load_blob))
     if content:
         head += b',"content":[' + content + b"]"
@@ -87,7 +86,7 @@ def _assistant_block(block: AssistantBlock) -> bytes | None:
         case ToolCall(finished=False):
             return None
         case ToolCall():
-            head = to_json({"type": "tool_use", "id": _call_id(block.id), "name": wire_name(block.name)})
+            head = to_json({"type": "tool_use", "id": wire_id(block.id, _ID_CHARS), "name": wire_name(block.name)})
             return head[:-1] + b',"input":' + input_object(block.arguments) + b"}"
         case OpaqueBlock():
             # `type` goes first: that is how a block that may bear no mark is recognised.
@@ -120,11 +119,3 @@ def _repaired(arguments: str) -> bytes | None:
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
-
-
-def _call_id(call_id: str) -> str:
-    """An id that the API takes. Servers of other APIs use more characters; the hash keeps different ids different."""
-    if re.fullmatch(r"[a-zA-Z0-9_-]+", call_id):
-        return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[:40] + "_" + digest

@@ -1,6 +1,7 @@
 """The Anthropic Messages API: its addresses, its client, and the calls beside the stream."""
 
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +12,15 @@ from providers.base import ListedModel, ModelRequest
 from providers.errors import ProtocolError
 from providers.model_table import model_family
 from providers.sdk_adapter import SHORT_TIMEOUT_S, SdkAdapter
-from providers.transport import check_address, check_key, client_options, connect_timeout, import_for_requests
+from providers.transport import (
+    check_address,
+    check_headers,
+    check_key,
+    client_options,
+    connect_timeout,
+    headers_of,
+    import_for_requests,
+)
 from providers.types import ProviderConfig
 
 if TYPE_CHECKING:
@@ -38,14 +47,17 @@ class AnthropicMessages(SdkAdapter["anthropic.AsyncAnthropic"]):
     def build_client(self) -> "anthropic.AsyncAnthropic":
         config = self.config
         check_address(config)
+        check_headers(config)
         key = check_key(config)
         import anthropic
 
         import_for_requests()
-        headers = dict(config.headers)
+        headers: dict[str, Any] = dict(config.headers)
         if config.base_url is not None:
             # The SDK sends the key as a bearer token; many compatible servers know only this header.
             headers = {"x-api-key": key, **headers}
+        if not _is_vendor(config):
+            headers = {**dict.fromkeys(headers_of("ANTHROPIC_CUSTOM_HEADERS"), anthropic.Omit()), **headers}
         # Address and key are always given, so that the SDK never sends a key of the environment to another host.
         return anthropic.AsyncAnthropic(
             api_key=key,
@@ -86,7 +98,7 @@ class AnthropicMessages(SdkAdapter["anthropic.AsyncAnthropic"]):
         import httpx2
 
         options: Any = {"params": {"limit": 1000}, "timeout": SHORT_TIMEOUT_S}
-        raw = await self.beside(client.get("/v1/models", cast_to=httpx2.Response, options=options))
+        raw = await self.beside(client.get("/v1/models", cast_to=httpx2.Response, options=options, stream=True))
         if raw is None:
             return []
         models = [model for model in _parsed(raw, _Listing).data if model.lifecycle != "retired"]
@@ -104,9 +116,14 @@ class AnthropicMessages(SdkAdapter["anthropic.AsyncAnthropic"]):
 
         options: Any = {"headers": _JSON, "timeout": SHORT_TIMEOUT_S}
         body = self._encoder.count_body(request)
-        call = client.post("/v1/messages/count_tokens", cast_to=httpx2.Response, content=body, options=options)
+        path = "/v1/messages/count_tokens"
+        call = client.post(path, cast_to=httpx2.Response, content=body, options=options, stream=True)
         raw = await self.beside(call)
         return None if raw is None else _parsed(raw, _Count).input_tokens
+
+
+def _is_vendor(config: ProviderConfig) -> bool:
+    return urlsplit(config.base_url or _DEFAULT_URL).hostname == urlsplit(_DEFAULT_URL).hostname
 
 
 class _Model(Struct):

@@ -3,7 +3,7 @@
 It decides what an end in the middle means: a call whose arguments were cut is kept as unfinished and never runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -26,6 +26,7 @@ from providers.types import (
     Usage,
     UsageReported,
 )
+from providers.unicode import clean
 
 _CUTTING: frozenset[StopReason] = frozenset({"max_tokens", "context_window_exceeded"})
 
@@ -53,7 +54,8 @@ class _Open:
 class Assembler:
     """Feed it every event of one stream in order; its attributes say at any time what came so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        """`taken` are ids of calls that the conversation has already: servers use theirs again."""
         self.usage = Usage()
         """The newest report, all zero if there was none."""
         self.stop_reason: StopReason | None = None
@@ -62,6 +64,7 @@ class Assembler:
         self.completed = False
         self._blocks: list[AssistantBlock] = []
         self._open: _Open | None = None
+        self._taken = taken
         self._call_ids: set[str] = set()
         self._feed: dict[type[StreamEvent], Callable[..., None]] = {
             TextDelta: self._text,
@@ -99,6 +102,12 @@ class Assembler:
         """Whether nothing of a message came yet."""
         return not self._blocks and self._open is None
 
+    @property
+    def open_call(self) -> tuple[str, str]:
+        """Id and name of the call that is being written, as its block will have them; empty if none is."""
+        opened = self._open
+        return (opened.id, opened.name) if opened is not None and opened.kind is ToolCall else ("", "")
+
     def _close(self) -> None:
         """Close the open block without its own closing event."""
         if self._open is not None:
@@ -129,15 +138,15 @@ class Assembler:
 
     def _call_started(self, event: ToolCallStarted) -> None:
         self._close()
-        self._open = _Open(ToolCall, self._unique(event.id), event.name)
+        self._open = _Open(ToolCall, self._unique(clean(event.id)), clean(event.name))
 
     def _unique(self, call_id: str) -> str:
-        """Results find their call by its id, so that none may be empty or stand twice in one message."""
+        """Results find their call by its id, so that none may be empty or stand twice in one conversation."""
         wanted = call_id or "call"
         unique, number = wanted, 2
         if not call_id:
             unique = "call_1"
-        while unique in self._call_ids:
+        while unique in self._call_ids or unique in self._taken:
             unique = f"{wanted}_{number}"
             number += 1
         self._call_ids.add(unique)

@@ -27,11 +27,13 @@ from providers.types import (
     ToolSpec,
     UserBlock,
 )
-from providers.unicode import to_json, wire_name
+from providers.unicode import nine_characters, to_json, wire_id, wire_name
 
 REASONING = "reasoning"
 """The type under which a reply's reasoning is kept where the server wants it back."""
 _CACHE_KEY_CHARS = 64
+_ID_CHARS = 40
+"""OpenAI refuses longer ids of calls; those of other APIs are."""
 _EFFORTS: dict[Effort, str] = {"off": "none", "low": "low", "medium": "medium", "high": "high"}
 
 
@@ -102,7 +104,9 @@ def message_items(
             texts.append(f"[{images} image{'s' if images > 1 else ''}, shown below the results]")
         if message.is_error:
             texts.insert(0, ERROR_MARK)
-        return [{"role": "tool", "tool_call_id": message.call_id, "content": "\n".join(texts) or NO_OUTPUT}]
+        return [
+            {"role": "tool", "tool_call_id": _id(message.call_id, quirks), "content": "\n".join(texts) or NO_OUTPUT}
+        ]
     content = _content(message.blocks, load_blob)
     return [{"role": "user", "content": content}] if content else []
 
@@ -117,7 +121,7 @@ def _assistant(message: AssistantMessage, family: str, quirks: ChatQuirks) -> li
                 texts.append(block.text)
             case ToolCall(finished=True):
                 function = {"name": wire_name(block.name), "arguments": wire_arguments(block.arguments)}
-                calls.append({"id": block.id, "type": "function", "function": function})
+                calls.append({"id": _id(block.id, quirks), "type": "function", "function": function})
             case OpaqueBlock(api="chat") if block.family == family and block.raw.get("type") == REASONING:
                 reasoning.append(str(block.raw.get("text", "")))
     if not texts and not calls:
@@ -131,6 +135,10 @@ def _assistant(message: AssistantMessage, family: str, quirks: ChatQuirks) -> li
     if reasoning and quirks.reasoning_back:
         item[quirks.reasoning_back] = "\n".join(reasoning)
     return [item]
+
+
+def _id(call_id: str, quirks: ChatQuirks) -> str:
+    return nine_characters(call_id) if quirks.call_ids == "nine" else wire_id(call_id, _ID_CHARS)
 
 
 def _written_call(function: dict[str, str]) -> str:

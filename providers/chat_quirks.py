@@ -23,3 +23,5 @@ class ChatQuirks(Struct, frozen=True):
     system_role: Literal["system", "developer"] = "system"
     cache_key: bool = False
     """Whether `prompt_cache_key` is sent."""
+    call_ids: Literal["any", "nine"] = "any"
+    """`nine`: an id of a call must be nine letters and digits."""

@@ -18,14 +18,8 @@
 Adapters translate their SDK's errors with `classify`, always with the cause chained. No text here ever holds a key.
 """
 
-import math
 import re
-import time
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
-
-from providers.types import ProviderConfig
 
 
 class ProviderError(Exception):
@@ -167,6 +161,8 @@ _WINDOW = tuple(
         r"[\"']n_ctx[\"']: ?(?P<n>\d+)",
     )
 )
+_LEAST_WINDOW_TOKENS = 256
+"""A smaller number is none: believing it would leave no room for anything."""
 _SPENT = re.compile(
     r"insufficient[_ ](?:quota|funds|balance|credit)|credit balance|spend(?:ing)?[ _-]?limit|usage limit|billing"
     r"|exceeded your current quota|quota|payment|out of credits?",
@@ -191,6 +187,8 @@ _KINDS: dict[str, type[ProviderError]] = {
     "timeout_error": ServerError,
 }
 _OVERFLOW_KINDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded"})
+_NEVER_TOO_LONG = frozenset({401, 402, 403, 404, 407})
+"""Statuses that are about the caller, whatever their words mention."""
 
 
 def is_overflow(text: str) -> bool:
@@ -203,7 +201,7 @@ def overflow_window(text: str) -> int | None:
     for pattern in _WINDOW:
         if match := pattern.search(text):
             digits = match["n"].replace(",", "")
-            if digits and int(digits) > 0:
+            if digits and int(digits) >= _LEAST_WINDOW_TOKENS:
                 return int(digits)
     return None
 
@@ -215,13 +213,17 @@ def classify(
     kind: str = "",
     request_id: str | None = None,
     retry_after_s: float | None = None,
+    hopeless: bool = False,
 ) -> ProviderError:
     """The error for what a server said: its HTTP status (None or 200 inside a stream), its error type or code, its words.
 
-    An answer of 400 or 413 without any words counts as overflow, since some servers say it that way.
+    `hopeless`: it said itself that trying again is of no use. An answer of 400 or 413 without any words counts as
+    overflow, since some servers say it that way.
     """
     cls = _class_of(message, status, kind, retry_after_s)
     fields: dict[str, Any] = {"status": status, "request_id": request_id, "retry_after_s": retry_after_s}
+    if hopeless:
+        fields["retryable"] = False
     if cls is ContextOverflowError:
         text = message or "The request is too long for the model."
         return ContextOverflowError(text, window_tokens=overflow_window(message), **fields)
@@ -237,58 +239,39 @@ def _class_of(message: str, status: int | None, kind: str, retry_after_s: float 
     if status == 429 or (in_stream and _KINDS.get(kind) is RateLimitedError):
         spent = retry_after_s is None and _SPENT.search(message) and not _RATE.search(message)
         return BillingError if spent else RateLimitedError
-    if kind in _OVERFLOW_KINDS or is_overflow(message) or (status == 400 and not message) or status == 413:
+    too_long = kind in _OVERFLOW_KINDS or is_overflow(message) or (status == 400 and not message) or status == 413
+    if too_long and status not in _NEVER_TOO_LONG:
         return ContextOverflowError
     if in_stream:
         return _KINDS.get(kind, ServerError)
     return _by_status(status or 0, kind, message)
 
 
+STATUSES: dict[int, type[ProviderError]] = {
+    400: BadRequestError,
+    401: AuthenticationError,
+    402: BillingError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    408: ServerError,
+    409: ServerError,
+    422: BadRequestError,
+    425: ServerError,
+    503: OverloadedError,
+    529: OverloadedError,
+}
+"""What a status alone means; 413 and 429 depend on the words, which are looked at first."""
+
+
 def _by_status(status: int, kind: str, message: str) -> type[ProviderError]:
     if status < 400:
         return ProtocolError  # a redirect; they are not followed
-    if status >= 500:
-        overloaded = status in (503, 529) or _KINDS.get(kind) is OverloadedError or "overloaded" in message.lower()
-        return OverloadedError if overloaded else ServerError
-    spoke_of_money = status in (400, 403) and re.search(r"credit balance|billing|insufficient funds", message, re.I)
-    if status == 402 or spoke_of_money:
+    named = STATUSES.get(status, ServerError if status >= 500 else BadRequestError)
+    if named is ServerError and (_KINDS.get(kind) is OverloadedError or "overloaded" in message.lower()):
+        return OverloadedError
+    if status in (400, 403) and re.search(r"credit balance|billing|insufficient funds", message, re.I):
         return BillingError
-    named: dict[int, type[ProviderError]] = {401: AuthenticationError, 403: PermissionDeniedError, 404: NotFoundError}
-    if status in named:
-        return named[status]
-    if status in (408, 409, 425):
-        return ServerError
-    known = _KINDS.get(kind, BadRequestError)
-    return known if not known.retryable else BadRequestError
-
-
-# --------------------------------------------------------------------------- shared by the adapters
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a response asks to wait (`retry-after-ms`, `retry-after` as seconds or a date), or None. Not negative."""
-    try:
-        if "retry-after-ms" in headers:
-            seconds = float(headers["retry-after-ms"]) / 1000
-        elif re.fullmatch(r"\s*\d+(\.\d+)?\s*", value := headers.get("retry-after", "")):
-            seconds = float(value)
-        else:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-_LEAST_SECRET_CHARS = 8
-_KEY_SHAPE = re.compile(r"\b(sk|key|gsk|xai|AIza)[-_][A-Za-z0-9_\-]{16,}")
-
-
-def redacted(text: str, config: ProviderConfig) -> str:
-    """`text` without the provider's key, the values of its configured headers, and anything shaped like a key.
-
-    What is shorter than eight characters ("none", "x") is no secret, and hiding it would garble the text.
-    """
-    secrets = [*config.headers.values(), *([config.key.reveal()] if config.key else [])]
-    for secret in sorted((s for s in secrets if len(s) >= _LEAST_SECRET_CHARS), key=len, reverse=True):
-        text = text.replace(secret, "(hidden)")
-    return _KEY_SHAPE.sub("(hidden)", text)
+    if named is BadRequestError:
+        known = _KINDS.get(kind, BadRequestError)
+        return BadRequestError if known.retryable else known
+    return named

@@ -3,8 +3,12 @@
 The vendors' SDKs share one HTTP client and name their errors alike, so an adapter passes its SDK in. No text here holds a key.
 """
 
+import math
+import re
 import ssl
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,10 +21,9 @@ from providers.errors import (
     StreamBrokenError,
     classify,
     overflow_window,
-    redacted,
-    retry_after,
 )
 from providers.sse import SseDecoder
+from providers.transport import proxy_of
 from providers.types import ProviderConfig
 
 if TYPE_CHECKING:
@@ -54,7 +57,22 @@ def translated(error: Exception, config: ProviderConfig, sdk: Any, *, streaming:
     return error
 
 
-def no_stream(sse: SseDecoder) -> ProviderError:
+def set_up_failure(error: Exception, config: ProviderConfig) -> ProviderError:
+    """The error for a client that could not be built: the environment names a proxy or certificates that cannot be used."""
+    reason = str(error) or type(error).__name__
+    return ConnectionFailedError(
+        redacted(f"No connection to {_place(config)} can be set up: {reason}", config),
+        retryable=False,
+        remedy="Check the variables HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR.",
+    )
+
+
+def tells_secret(error: BaseException, config: ProviderConfig) -> bool:
+    """Whether a text in the chain of causes holds what must not be shown, so that the chain must not be either."""
+    return any(redacted(str(link), config) != str(link) for link in _chain(error))
+
+
+def no_stream(sse: SseDecoder, host: str) -> ProviderError:
     """The error for a response that ended before the reply was complete, by what stood in it."""
     start = sse.start.decode("utf-8", "replace").strip()
     if sse.events:
@@ -65,7 +83,7 @@ def no_stream(sse: SseDecoder) -> ProviderError:
     if message and kind:
         return classify(message, kind=kind)
     shown = message or " ".join(start.split())[:200]
-    return ProtocolError(f"The server answered with something that is no stream of events: {shown}")
+    return ProtocolError(f"{host} answered with something that is no stream of events: {shown}")
 
 
 def error_fields(text: str) -> tuple[str, str]:
@@ -94,13 +112,14 @@ def _refused(response: "httpx2.Response", config: ProviderConfig) -> ProviderErr
     text = response.text.strip()
     message, kind = error_fields(text)
     if text.startswith("<"):
-        message = f"an HTML page instead of an answer ({response.reason_phrase})"
+        message = f"{response.url.host} sent an HTML page instead of an answer ({response.reason_phrase})"
     failure = classify(
         redacted(" ".join((message or text).split())[:_SHOWN_CHARS], config),
         status=response.status_code,
         kind=kind,
         request_id=request_id(response.headers),
         retry_after_s=retry_after(response.headers),
+        hopeless=response.headers.get("x-should-retry") == "false",
     )
     if isinstance(failure, ContextOverflowError) and failure.window_tokens is None:
         failure.window_tokens = overflow_window(text)
@@ -111,7 +130,8 @@ def _unreachable(error: Exception, text: str, config: ProviderConfig) -> Connect
     import httpx2
 
     chain = _chain(error)
-    message = f"Cannot reach {_place(config)}: {text}"
+    proxy = proxy_of(config)
+    message = f"Cannot reach {_place(config)}{f' through the proxy {proxy}' if proxy else ''}: {text}"
     if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain) or "CERTIFICATE_VERIFY_FAILED" in text:
         return ConnectionFailedError(
             message,
@@ -146,3 +166,45 @@ def _reason(error: Exception) -> str:
 
 def _place(config: ProviderConfig) -> str:
     return config.base_url or f"the provider {config.name}"
+
+
+# --------------------------------------------------------------------------- headers and secrets
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a response asks to wait (`retry-after-ms`, `retry-after` as seconds or a date), or None. Not negative.
+
+    A date is compared with the response's own date where it has one, since the clock here may be wrong.
+    """
+    try:
+        if "retry-after-ms" in headers:
+            seconds = float(headers["retry-after-ms"]) / 1000
+        elif re.fullmatch(r"\s*\d+(\.\d+)?\s*", value := headers.get("retry-after", "")):
+            seconds = float(value)
+        else:
+            now_s = _moment(headers["date"]) if "date" in headers else time.time()
+            seconds = _moment(value) - now_s
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _moment(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp()
+
+
+_LEAST_SECRET_CHARS = 8
+_KEY_SHAPE = re.compile(r"\b(sk|key|gsk|xai|AIza)[-_][A-Za-z0-9_\-]{16,}")
+_LOG_IN = re.compile(r"(?<=://)[^/\s@]+@")
+
+
+def redacted(text: str, config: ProviderConfig) -> str:
+    """`text` without the provider's key, the values of its configured headers, log-ins in addresses, and anything shaped
+    like a key.
+
+    What is shorter than eight characters ("none", "x") is no secret, and hiding it would garble the text.
+    """
+    secrets = [*config.headers.values(), *([config.key.reveal()] if config.key else [])]
+    for secret in sorted((s for s in secrets if len(s) >= _LEAST_SECRET_CHARS), key=len, reverse=True):
+        text = text.replace(secret, "(hidden)")
+    return _KEY_SHAPE.sub("(hidden)", _LOG_IN.sub("(hidden)@", text))

@@ -12,6 +12,7 @@ from providers.types import StreamEvent
 
 if TYPE_CHECKING:
     import httpx2
+_MOST_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class EventDecoder(Protocol):
@@ -64,7 +65,21 @@ async def read_stream(response: "httpx2.Response", decoder: EventDecoder) -> Asy
         return
     told = decoder.failure
     broken = told is None or isinstance(told, ProtocolError)
-    raise _named(no_stream(sse) if told is None or broken else told, response)
+    raise _named(no_stream(sse, response.url.host) if told is None or broken else told, response)
+
+
+async def read_whole(response: "httpx2.Response") -> bytes:
+    """The body of an answer that is no stream.
+
+    Raises:
+        ProtocolError: it is longer than any such answer.
+    """
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _MOST_ANSWER_BYTES:
+            raise ProtocolError(f"{response.url.host} sent more than {_MOST_ANSWER_BYTES // 1_048_576} MiB.")
+    return bytes(body)
 
 
 def _named(error: ProviderError, response: "httpx2.Response") -> ProviderError:

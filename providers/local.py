@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import os
+import re
 import secrets
 import subprocess
 import sys
@@ -23,9 +25,11 @@ _START_PATIENCE_S = 300.0
 _END_PATIENCE_S = 2.0
 _MAGIC = b"GGUF"
 _BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from providers.local_server import main; "
-    "sys.exit(main(json.loads(sys.argv[1])))"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from providers.local_server import main; "
+    "sys.exit(main(json.loads(open(0, 'rb', 0, closefd=False).readline())))"
 )
+"""The settings come on standard input, since anyone may read a command line, and there is a key among them."""
+_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 
 class LocalModel:
@@ -88,14 +92,18 @@ class LocalModel:
             key = secrets.token_urlsafe(24)
             settings = {"path": str(file), "key": key, "n_ctx": self._n_ctx, "threads": self._threads}
             process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, json.dumps(settings), json.dumps(sys.path)],
+                [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                env={name: value for name, value in os.environ.items() if not _SECRET_NAME.search(name)},
             )
             self._process = process
-            assert process.stdout is not None
+            assert process.stdin is not None and process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(settings).encode() + b"\n")
+                process.stdin.flush()
             timer = threading.Timer(_START_PATIENCE_S, process.kill)
             timer.start()
             try:

@@ -12,7 +12,16 @@ import msgspec
 from providers.base import ListedModel
 from providers.errors import MissingKeyError, ProtocolError
 from providers.sdk_adapter import SHORT_TIMEOUT_S, SdkAdapter
-from providers.transport import NO_KEY, check_address, check_key, client_options, connect_timeout, import_for_requests
+from providers.transport import (
+    NO_KEY,
+    check_address,
+    check_headers,
+    check_key,
+    client_options,
+    connect_timeout,
+    headers_of,
+    import_for_requests,
+)
 from providers.types import ProviderConfig
 
 if TYPE_CHECKING:
@@ -39,17 +48,21 @@ class OpenAIAdapter(SdkAdapter["AsyncOpenAI"]):
     def build_client(self) -> "AsyncOpenAI":
         config = self.config
         check_address(config)
+        check_headers(config)
         key = _key(config)
         import openai
 
         import_for_requests("openai._utils._sync")
+        headers: dict[str, Any] = dict(config.headers)
+        if not _is_vendor(config):
+            headers = {**dict.fromkeys(headers_of("OPENAI_CUSTOM_HEADERS"), openai.Omit()), **headers}
         # Address and key are always given, so that the SDK never sends a key to an address of the environment.
         client = openai.AsyncOpenAI(
             api_key=key,
             base_url=config.base_url or _DEFAULT_URL,
             max_retries=0,
             timeout=connect_timeout(config),
-            default_headers=config.headers,
+            default_headers=headers,
             http_client=openai.DefaultAsyncHttpxClient(**client_options(config)),
         )
         if not _is_vendor(config):
@@ -81,7 +94,7 @@ class OpenAIAdapter(SdkAdapter["AsyncOpenAI"]):
         import httpx2
 
         options: Any = {"timeout": SHORT_TIMEOUT_S}
-        value = parsed(await self.beside(client.get("/models", cast_to=httpx2.Response, options=options)))
+        value = parsed(await self.beside(client.get("/models", cast_to=httpx2.Response, options=options, stream=True)))
         entries = value.get("data") if isinstance(value, dict) else None
         found = [entry for entry in entries or [] if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
         found.sort(key=lambda entry: created if isinstance(created := entry.get("created"), int) else 0, reverse=True)

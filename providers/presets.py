@@ -46,7 +46,9 @@ PRESETS: dict[str, Preset] = {
         "Groq",
         ChatQuirks("max_completion_tokens", effort="reasoning_effort"),
     ),
-    "mistral": Preset("chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral", ChatQuirks(usage="unasked")),
+    "mistral": Preset(
+        "chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral", ChatQuirks(usage="unasked", call_ids="nine")
+    ),
     "deepseek": Preset(
         "chat",
         "https://api.deepseek.com/v1",

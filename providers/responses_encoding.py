@@ -30,7 +30,7 @@ from providers.types import (
     ToolSpec,
     UserBlock,
 )
-from providers.unicode import to_json, wire_name
+from providers.unicode import to_json, wire_id, wire_name
 
 ERROR_MARK = "[This tool call failed]"
 NO_OUTPUT = "(no output)"
@@ -38,6 +38,7 @@ UNPARSED = "unparsed_arguments"
 MIN_OUTPUT_TOKENS = 16
 """The API refuses a smaller `max_output_tokens`."""
 _CACHE_KEY_CHARS = 64
+_ID_CHARS = 64
 _COUNTED = frozenset({"model", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning"})
 
 
@@ -79,7 +80,7 @@ def message_items(message: Message, family: str, load_blob: LoadBlob | None) -> 
         return _assistant_items(message.blocks, family)
     if isinstance(message, ToolResultMessage):
         output = _result_output(message, load_blob)
-        return [{"type": "function_call_output", "call_id": message.call_id, "output": output}]
+        return [{"type": "function_call_output", "call_id": wire_id(message.call_id, _ID_CHARS), "output": output}]
     content = _input_parts(message.blocks, load_blob)
     return [{"type": "message", "role": "user", "content": content}] if content else []
 
@@ -95,7 +96,7 @@ def _assistant_items(blocks: Sequence[AssistantBlock], family: str) -> list[dict
                 arguments = wire_arguments(block.arguments)
                 call = {
                     "type": "function_call",
-                    "call_id": block.id,
+                    "call_id": wire_id(block.id, _ID_CHARS),
                     "name": wire_name(block.name),
                     "arguments": arguments,
                 }

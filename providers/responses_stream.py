@@ -45,6 +45,7 @@ _INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": "max_tokens",
     "max_tokens": "max_tokens",
     "content_filter": "refusal",
+    "model_context_window_exceeded": "context_window_exceeded",
 }
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from providers.base import ModelRequest
 from providers.errors import ProviderError
-from providers.http_errors import translated
-from providers.http_stream import EventDecoder, read_stream
+from providers.http_errors import set_up_failure, tells_secret, translated
+from providers.http_stream import EventDecoder, read_stream, read_whole
 from providers.types import ProviderConfig, StreamEvent
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ class SdkAdapter(ABC, Generic[Client]):
         """
         with self._building:
             if self._client is None:
-                self._client = self.build_client()
+                try:
+                    self._client = self.build_client()
+                except (ValueError, ImportError, OSError) as error:
+                    raise set_up_failure(error, self.config) from self._cause(error)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """See `Provider.stream`."""
@@ -85,7 +88,7 @@ class SdkAdapter(ABC, Generic[Client]):
             failure = self._translated(error, streaming=response is not None)
             if failure is error:
                 raise
-            raise failure from error
+            raise failure from self._cause(error)
         finally:
             if response is not None:
                 await response.aclose()
@@ -113,17 +116,21 @@ class SdkAdapter(ABC, Generic[Client]):
         response: httpx2.Response | None = None
         try:
             response = await call
-            return await response.aread()
+            return await read_whole(response)
         except Exception as error:
             failure = self._translated(error, streaming=response is not None)
             if isinstance(failure, ProviderError) and failure.status in (404, 405):
                 return None
             if failure is error:
                 raise
-            raise failure from error
+            raise failure from self._cause(error)
         finally:
             if response is not None:
                 await response.aclose()
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """What a traceback may show as the cause."""
+        return None if tells_secret(error, self.config) else error
 
     def _translated(self, error: Exception, *, streaming: bool) -> Exception:
         return translated(error, self.config, self.sdk(), streaming=streaming)

@@ -1,5 +1,6 @@
-"""Lone surrogates: halves of a character that JSON can spell and UTF-8 cannot. Servers send them, APIs refuse them."""
+"""Texts that servers send and APIs refuse: lone surrogates (which JSON can spell and UTF-8 cannot), odd names and ids."""
 
+import hashlib
 import re
 from typing import Any
 
@@ -55,6 +56,26 @@ class SurrogateJoiner:
         return clean(text)
 
 
+_NAME_CHARS = 64
+"""The shortest limit of all APIs."""
+
+
 def wire_name(name: str) -> str:
     """A tool name that the APIs take: models also call tools that do not exist, under any name."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:128] or "unnamed"
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS] or "unnamed"
+
+
+def wire_id(call_id: str, most_chars: int) -> str:
+    """A call's id as an API takes it. Other servers write longer ones; the hash keeps different ids different."""
+    if len(call_id) <= most_chars and re.fullmatch(r"[a-zA-Z0-9_-]+", call_id):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    kept = re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[: most_chars - len(digest) - 1]
+    return f"{kept}_{digest}"
+
+
+def nine_characters(call_id: str) -> str:
+    """The id for servers that want exactly nine letters and digits."""
+    if re.fullmatch(r"[a-zA-Z0-9]{9}", call_id):
+        return call_id
+    return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

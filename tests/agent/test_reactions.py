@@ -1,10 +1,15 @@
+from collections.abc import Callable
+
 import pytest
 
 from agent.reactions import (
+    BROKEN_TEXT,
     CONTINUE_TEXT,
     CUT_CALL_TEXT,
     CUT_RESULT,
     EMPTY_TEXT,
+    MAX_CUT_CALLS,
+    MAX_PAUSES,
     Compact,
     End,
     GoOn,
@@ -16,10 +21,28 @@ from agent.reactions import (
     react,
 )
 from agent.transcript import Assistant
-from providers.types import AssistantBlock, StopReason, TextBlock, ThinkingBlock, ToolCall, Usage
+from providers.assembler import Assembler
+from providers.base import ModelRequest
+from providers.errors import ProviderError, StreamBrokenError
+from providers.registry import create
+from providers.sdk_adapter import SdkAdapter
+from providers.sse import SseDecoder
+from providers.types import (
+    AssistantBlock,
+    OpaqueBlock,
+    ProviderConfig,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    Usage,
+    WireApi,
+)
+from tests.fakes.pens import PENS, Pen, Stop
 
 TEXT = TextBlock("Done.")
 CALL = ToolCall("a", "read", "{}")
+SEARCH = OpaqueBlock("anthropic", "m", {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
 OPEN = ToolCall("b", "write", '{"pa', finished=False)
 
 
@@ -63,11 +86,12 @@ def test_every_stop_reason_has_a_reaction_and_no_loop_T84(
     assert kind(react(reply(stop, *blocks), tried)) == again
 
 
-def test_a_pause_is_sent_again_five_times_at_most() -> None:
+@pytest.mark.parametrize(("blocks", "again"), [((TEXT, SEARCH), Resend()), ((TEXT,), GoOn(BROKEN_TEXT))])
+def test_T84_a_pause_is_gone_on_with_five_times_at_most(blocks: tuple[AssistantBlock, ...], again: Reaction) -> None:
     tried = Tried()
     for _ in range(5):
-        assert react(reply("pause_turn", TEXT), tried) == Resend()
-    assert isinstance(last := react(reply("pause_turn", TEXT), tried), End)
+        assert react(reply("pause_turn", *blocks), tried) == again
+    assert isinstance(last := react(reply("pause_turn", *blocks), tried), End)
     assert last.reason == "done" and "paused" in last.warning
 
 
@@ -90,3 +114,87 @@ def test_a_full_window_is_compacted_once() -> None:
     tried = Tried()
     assert react(reply("context_window_exceeded", TEXT), tried) == Compact()
     assert isinstance(react(reply("context_window_exceeded", TEXT), tried), End)
+
+
+# --------------------------------------------------------------------------- what each API says, and what comes of it
+
+APIS: tuple[WireApi, ...] = ("anthropic", "responses", "chat")
+WRITTEN: dict[str, Callable[[Pen], Pen]] = {
+    "nothing": lambda pen: pen,
+    "text": lambda pen: pen.text("So it is."),
+    "blanks": lambda pen: pen.text(" \n"),
+    "thinking": lambda pen: pen.thinking("Let me see."),
+    "a call": lambda pen: pen.text("I look.").call("read", {"path": "a"}),
+    "half a call": lambda pen: pen.text("I look.").half("read", '{"pa'),
+    "a search": lambda pen: pen.text("I search.").served(),
+}
+WIRE_TABLE: list[tuple[Stop, str, dict[WireApi, tuple[str, str]]]] = [
+    # what the server says, what it wrote before → for each API the reaction, and that when the same comes again
+    ("done", "nothing", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("done", "text", dict.fromkeys(APIS, ("done", "done"))),
+    ("done", "blanks", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("done", "thinking", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("done", "a call", dict.fromkeys(APIS, ("RunCalls", "RunCalls"))),
+    ("sequence", "text", dict.fromkeys(APIS, ("done", "done"))),
+    ("calls", "nothing", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("calls", "text", dict.fromkeys(APIS, ("done", "done"))),
+    ("calls", "a call", dict.fromkeys(APIS, ("RunCalls", "RunCalls"))),
+    ("cut", "nothing", dict.fromkeys(APIS, ("GoOn", "done"))),
+    ("cut", "text", dict.fromkeys(APIS, ("GoOn", "done"))),
+    ("cut", "thinking", dict.fromkeys(APIS, ("GoOn", "done"))),
+    ("cut", "half a call", dict.fromkeys(APIS, ("RefuseCalls", "done"))),
+    ("cut", "a call", {**dict.fromkeys(APIS, ("RefuseCalls", "RefuseCalls")), "chat": ("RefuseCalls", "done")}),
+    ("refused", "nothing", dict.fromkeys(APIS, ("refusal", "refusal"))),
+    ("refused", "text", dict.fromkeys(APIS, ("refusal", "refusal"))),
+    ("refused", "a call", dict.fromkeys(APIS, ("refusal", "refusal"))),
+    ("paused", "a search", {**dict.fromkeys(APIS, ("done", "done")), "anthropic": ("Resend", "Resend")}),
+    ("paused", "text", {**dict.fromkeys(APIS, ("done", "done")), "anthropic": ("GoOn", "GoOn")}),
+    ("full", "text", dict.fromkeys(APIS, ("Compact", "context_full"))),
+    # Where nothing closes a call, one at the end of a full window may be half of one.
+    ("full", "a call", {**dict.fromkeys(APIS, ("RunCalls", "RunCalls")), "chat": ("Compact", "context_full")}),
+    ("odd", "nothing", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("odd", "text", dict.fromkeys(APIS, ("done", "done"))),
+    ("odd", "a call", dict.fromkeys(APIS, ("RunCalls", "RunCalls"))),
+    ("none", "nothing", dict.fromkeys(APIS, ("GoOn", "no_answer"))),
+    ("none", "text", dict.fromkeys(APIS, ("done", "done"))),
+    ("none", "a call", {**dict.fromkeys(APIS, ("RunCalls", "RunCalls")), "chat": ("broken", "broken")}),
+]
+
+
+def said(api: WireApi, stop: Stop, written: str) -> Assistant | ProviderError:
+    """The reply as the adapter of `api` reads it from the wire."""
+    adapter = create(ProviderConfig("p", api, "http://127.0.0.1:9"))
+    assert isinstance(adapter, SdkAdapter)
+    decoder = adapter.decoder(ModelRequest("m", (), (), [], 0, 0, 100))
+    assembler = Assembler()
+    events = decoder.feed(SseDecoder().feed(WRITTEN[written](PENS[api]("m")).stop(stop).data))
+    for event in [*events, *decoder.end()]:
+        assembler.feed(event)
+    if decoder.failure is not None:
+        return decoder.failure
+    assert assembler.completed and assembler.stop_reason is not None
+    return reply(assembler.stop_reason, *assembler.blocks(), detail=assembler.detail)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_T84_every_row_of_the_table_of_stops_has_its_reaction_on_every_wire(api: WireApi) -> None:
+    for stop, written, expected in WIRE_TABLE:
+        tried, found = Tried(), said(api, stop, written)
+        if isinstance(found, ProviderError):
+            assert isinstance(found, StreamBrokenError) and found.retryable
+            reactions = ("broken", "broken")
+        else:
+            reactions = (kind(react(found, tried)), kind(react(found, tried)))
+        assert reactions == expected[api], (stop, written)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_T84_whatever_stops_a_reply_no_turn_goes_on_for_ever(api: WireApi) -> None:
+    for stop, written, expected in WIRE_TABLE:
+        if "RunCalls" in expected[api] or "broken" in expected[api]:
+            continue
+        tried = Tried()
+        found = said(api, stop, written)
+        assert isinstance(found, Assistant)
+        reactions = [react(found, tried) for _ in range(MAX_PAUSES + MAX_CUT_CALLS + 2)]
+        assert isinstance(reactions[-1], End), (stop, written)

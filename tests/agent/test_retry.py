@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from agent.events import RetryScheduled
-from agent.retry import AssemblerHolder, Clock, RetryPolicy, stream_with_retry
+from agent.retry import AssemblerHolder, RetryPolicy, stream_with_retry
 from providers.anthropic_messages import AnthropicMessages
 from providers.assembler import Assembler
 from providers.base import ListedModel, ModelRequest
@@ -37,9 +37,11 @@ from providers.types import (
     ToolCallDelta,
     ToolCallStarted,
     Usage,
+    UsageReported,
     UserMessage,
 )
 from tests.fakes.anthropic_wire import MessageStream, error_reply
+from tests.fakes.manual_time import ManualTime
 from tests.fakes.model_server import Chunk, ModelServer, Reply, stream_reply
 
 REQUEST = ModelRequest("m", (), (), [UserMessage((TextBlock("hi"),))], 0, 0, 100)
@@ -89,38 +91,6 @@ class PlayedProvider:
         return None
 
     async def aclose(self) -> None: ...
-
-
-class ManualTime:
-    """A clock that only `advance` moves."""
-
-    def __init__(self, chance: float = 0.5) -> None:
-        self._now_s = 1_000.0
-        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
-        self.clock = Clock(lambda: self._now_s, self._sleep, lambda: chance)
-
-    async def _sleep(self, seconds: float) -> None:
-        future = asyncio.get_running_loop().create_future()
-        entry = (self._now_s + seconds, future)
-        self._sleepers.append(entry)
-        try:
-            await future
-        finally:
-            self._sleepers.remove(entry)
-
-    @property
-    def timers(self) -> int:
-        return len(self._sleepers)
-
-    def advance(self, seconds: float) -> None:
-        self._now_s += seconds
-        for due_s, future in self._sleepers:
-            if due_s <= self._now_s and not future.done():
-                future.set_result(None)
-
-    async def settle(self) -> None:
-        for _ in range(20):
-            await asyncio.sleep(0)
 
 
 class Run:
@@ -313,11 +283,11 @@ async def test_R45_T80_silence_before_the_first_byte_counts_too() -> None:
     assert run.provider.opened == 2
 
 
-async def pings_every(run: Run, seconds: float, count: int) -> AsyncGenerator[StreamEvent, None]:
+async def every(run: Run, seconds: float, count: int, event: StreamEvent) -> AsyncGenerator[StreamEvent, None]:
     for _ in range(count):
         run.time.advance(seconds)
         await run.time.settle()
-        yield Ping()
+        yield event
 
 
 class PingingProvider(PlayedProvider):
@@ -325,9 +295,10 @@ class PingingProvider(PlayedProvider):
 
     run: Run
     pings = 8
+    ping: StreamEvent = Ping()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        async for event in pings_every(self.run, 100.0, self.pings):
+        async for event in every(self.run, 100.0, self.pings, self.ping):
             yield event
         async with aclosing(super().stream(request)) as rest:
             async for event in rest:
@@ -341,9 +312,10 @@ async def test_R45_T80_pings_keep_a_stream_alive() -> None:
     assert run.retries == []
 
 
-async def test_R45_B9_but_not_for_ever_and_that_is_not_tried_again() -> None:
+@pytest.mark.parametrize("ping", [Ping(), UsageReported(Usage(1))])
+async def test_R45_B9_but_not_for_ever_and_that_is_not_tried_again(ping: StreamEvent) -> None:
     provider = PingingProvider(GOOD)
-    provider.pings = 20
+    provider.pings, provider.ping = 20, ping
     provider.run = run = Run(provider)
     with pytest.raises(StreamBrokenError, match="900 s") as caught:
         await run()

@@ -115,6 +115,7 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         yield 'messages: first message must use the "user" role'
     merged = _merge_roles(messages)
     open_calls: list[str] = []
+    seen: set[str] = set()
     for index, message in enumerate(merged):
         content = message["content"]
         if not content:
@@ -125,6 +126,9 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[str]:
         elif message["role"] == "assistant":
             yield from _assistant(index, content)
             open_calls = [block["id"] for block in content if block["type"] == "tool_use"]
+            if seen & set(open_calls):
+                yield f"messages.{index}: `tool_use` ids must be unique: {', '.join(sorted(seen & set(open_calls)))}"
+            seen |= set(open_calls)
         else:
             yield f"messages.{index}.role: Input should be 'user' or 'assistant'"
     if open_calls:

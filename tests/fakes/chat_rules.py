@@ -16,7 +16,9 @@ _TOP_LEVEL = {
     "model", "messages", "tools", "parallel_tool_calls", "reasoning_effort", "prompt_cache_key", "max_tokens",
     "max_completion_tokens", "stream", "stream_options",
 }  # fmt: skip
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MOST_ID_CHARS = 40
+_ASSISTANT_FIELDS = {"role", "content", "tool_calls", "reasoning_content", "reasoning"}
 _DATA_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*")
 
 
@@ -65,6 +67,7 @@ def _messages(messages: Any) -> Iterator[Problem]:
         yield "Invalid 'messages': empty array.", "messages", "empty_array"
         return
     open_calls: list[str] = []
+    seen: set[str] = set()
     for index, message in enumerate(messages):
         place, role = f"messages[{index}]", message.get("role")
         if role != "tool" and open_calls:
@@ -84,6 +87,10 @@ def _messages(messages: Any) -> Iterator[Problem]:
             case "assistant":
                 yield from _assistant(place, message)
                 open_calls = [call["id"] for call in message.get("tool_calls", [])]
+                if seen & set(open_calls):
+                    # Servers take it; claw promises that no id stands twice in a conversation.
+                    yield f"ids of calls that were used before: {', '.join(seen & set(open_calls))}", place, None
+                seen |= set(open_calls)
             case "tool":
                 yield from _result(place, message, open_calls)
                 open_calls = open_calls[1:]
@@ -99,7 +106,16 @@ def _assistant(place: str, message: dict[str, Any]) -> Iterator[Problem]:
         yield f"Invalid '{place}.tool_calls': empty array.", f"{place}.tool_calls", "empty_array"
     if not calls or content is not None:
         yield from _text(place, content)
+    if unknown := message.keys() - _ASSISTANT_FIELDS:
+        yield f"Unknown fields in '{place}': {sorted(unknown)}", place, "unknown_parameter"
     ids = [call.get("id") for call in calls or []]
+    if long := [id_ for id_ in ids if isinstance(id_, str) and len(id_) > _MOST_ID_CHARS]:
+        yield (
+            f"Invalid '{place}.tool_calls[0].id': string too long. Expected a string with maximum length {_MOST_ID_CHARS}, "
+            f"but got a string with length {len(long[0])} instead.",
+            f"{place}.tool_calls[0].id",
+            "string_above_max_length",
+        )
     if len(ids) != len(set(ids)) or not all(isinstance(id_, str) and id_ for id_ in ids):
         yield f"Invalid '{place}.tool_calls': ids must be unique and not empty.", place, "invalid_value"
     for number, call in enumerate(calls or []):

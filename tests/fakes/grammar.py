@@ -11,6 +11,7 @@ from agent.events import (
     MessageCompleted,
     Notice,
     QueueChanged,
+    RecordingChanged,
     RetryScheduled,
     SettingChanged,
     StepStarted,
@@ -28,7 +29,7 @@ from providers.types import ToolCall
 
 _ANYWHERE = (
     RetryScheduled, CompactionStarted, CompactionProgress, CompactionFinished, GaugeChanged, UserMessageAdded, QueueChanged,
-    SettingChanged, Notice,
+    SettingChanged, Notice, RecordingChanged,
 )  # fmt: skip
 
 

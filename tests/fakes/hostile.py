@@ -1,4 +1,9 @@
-"""Sequences that would drive, disguise or crash a terminal if they reached it, for tests of everything that draws text."""
+"""Sequences that would drive, disguise or crash a terminal if they reached it, for tests of everything that draws text, and
+how to find them in what a program wrote to its terminal.
+"""
+
+import re
+from collections.abc import Iterable
 
 HOSTILE = (
     "\x1b]0;title\x07",
@@ -73,4 +78,50 @@ HOSTILE = (
     "\ud800",
     "\udfff",
     "\x1b",
+    "\x1b[>1u",
+    "\x1b[=1;1u",
+    "\x1b[<u",
+    "\x1b[?u",
+    "\x1b[1;5r",
+    "\x1b[5S",
+    "\x1b[@\x1b[P",
+    "\x1b[8m",
+    "\x1b]7;file://host/etc\x07",
+    "\x1b]104\x07",
+    "\x1b]\x1b]0;nested\x07\x07",
+    "\x1b\x1b[2J",
+    "\x1b[" + "1;" * 40 + "H",
+    "\x1b[\x1b\\2J",
+    "\u009b?1049l",
+    "\u0085\u2028\u2029",
+    "\ufeff\u00ad\u034f",
+    "a\ufe0f\ufe0f",
 )
+MARKUP = "[red]r[/red] [/closing] [@click=app.leave]q[/] [link=file:///x]l[/link]"
+SENDABLE = tuple(s for s in HOSTILE if not any("\ud800" <= c <= "\udfff" for c in s))
+"""Those that can be written as UTF-8."""
+
+OURS = re.compile(
+    r"\x1b\[[\d;:]*m"  # colours
+    r"|\x1b\[\d+;\d+H"  # where to write
+    r"|\x1b\[\?2026[hl]"  # a frame begins and ends
+    r"|\x1b\[\?25[hl]"  # cursor
+    r"|\x1b\]22;\w+\x07"  # the shape of the mouse pointer
+    r"|\x1b\]8;id=\d+-?\d*;https?://[!-~]+\x1b\\|\x1b\]8;;\x1b\\"  # a link that claw made
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # what was copied
+    r"|[\n\r]"
+)
+FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u200b\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_CUT_OFF = "".join(map(chr, range(0xDC80, 0xDD00)))
+"""Bytes of a character at an end that only part of was read."""
+
+
+def leaks(written: bytes, sequences: Iterable[str] = SENDABLE) -> list[str]:
+    """What of others a terminal would have acted on: sequences that are not claw's own, and those of its own kind that stand
+    as they were sent, between an x and a y."""
+    text = written.decode("utf-8", "surrogateescape").strip(_CUT_OFF)
+    ours = "".join(OURS.split(text))
+    found = [repr(ours[max(0, match.start() - 20) : match.end() + 20]) for match in FORBIDDEN.finditer(ours)]
+    return found + [repr(sequence) for sequence in sequences if f"x{sequence}y" in text and FORBIDDEN.search(sequence)]

@@ -52,6 +52,8 @@ class Reply(msgspec.Struct, frozen=True):
     before_headers_s: float = 0.0
     never_answer: bool = False
     """Not even a status line is sent."""
+    head: bytes = b""
+    """Sent instead of status line and headers, where given."""
 
 
 class RecordedRequest(msgspec.Struct, frozen=True, eq=False):
@@ -249,7 +251,7 @@ class ModelServer:
         if reply.never_answer:
             self._pause(connection, None)
         self._pause(connection, reply.before_headers_s)
-        connection.sendall(_head(reply))
+        connection.sendall(reply.head or _head(reply))
         for chunk in reply.chunks:
             self._pause(connection, chunk.delay_s)
             while chunk.after is not None and not chunk.after.is_set():

@@ -37,8 +37,12 @@ class Terminal:
         self.status: int | None = None
         self.fd, slave = os.openpty()
         self.resize(columns, rows)
-        self.pid = _spawn(argv, os.ttyname(slave), cwd, {**env, "TERM": term, "COLORTERM": "truecolor"})
+        self.pid = self.spawn(argv, os.ttyname(slave), cwd, {**env, "TERM": term, "COLORTERM": "truecolor"})
         os.close(slave)
+
+    def spawn(self, argv: Sequence[str], terminal: str, cwd: Path, env: Mapping[str, str]) -> int:
+        """Start the program in a session of its own that the terminal controls; its process id."""
+        return _spawn(argv, terminal, cwd, env)
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -15,9 +15,8 @@ from providers.errors import (
     classify,
     is_overflow,
     overflow_window,
-    redacted,
-    retry_after,
 )
+from providers.http_errors import redacted, retry_after
 from providers.types import ProviderConfig, Secret
 
 OVERFLOWS: list[tuple[str, int | None]] = [
@@ -72,6 +71,11 @@ def test_T87_limits_of_a_rate_and_other_refusals_are_no_overflow(text: str) -> N
 
 def test_T87_an_overflow_text_under_429_is_a_rate_limit() -> None:
     assert isinstance(classify("prompt is too long", status=429, retry_after_s=1.0), RateLimitedError)
+
+
+@pytest.mark.parametrize("text", ["prompt is too long: 9 tokens > 8 maximum", "maximum context length is 0 tokens"])
+def test_T87_a_limit_that_would_leave_no_room_for_anything_is_not_believed(text: str) -> None:
+    assert is_overflow(text) and overflow_window(text) is None
 
 
 @pytest.mark.parametrize("status", [400, 413])

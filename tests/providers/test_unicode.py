@@ -33,7 +33,7 @@ def test_T89_halves_that_belong_together_become_one_character() -> None:
 
 @pytest.mark.parametrize(
     ("name", "sent"),
-    [("read", "read"), ("mcp__a__b-c", "mcp__a__b-c"), ("a b/é", "a_b__"), ("", "unnamed"), ("x" * 200, "x" * 128)],
+    [("read", "read"), ("mcp__a__b-c", "mcp__a__b-c"), ("a b/é", "a_b__"), ("", "unnamed"), ("x" * 200, "x" * 64)],
 )
 def test_a_tool_name_that_the_model_made_up_is_one_that_the_apis_take(name: str, sent: str) -> None:
     assert wire_name(name) == sent
