@@ -12,8 +12,6 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from rich.cells import cell_len, chop_cells
-
 _EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
     "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -27,10 +25,18 @@ _HIDDEN = (
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_BOUND = re.compile("[\u200c\u200d\ufe0e\ufe0f\U000e0100-\U000e01ef]")
-"""Characters that stay where they join or vary what they stand by."""
-_BOUND_SET = frozenset("\u200c\u200d\ufe0e\ufe0f") | {chr(code) for code in range(0xE0100, 0xE01F0)}
-_MAX_HELD_CHARS = 64
+_VARIED = f"0-9#*{_EMOJI}\u2010-\u2027\u2030-\u205e\u2070-\u3163\u3165-\u33ff"
+_KEPT = {
+    # In this order: a joiner looks at the selector before it.
+    "\u200d": f"\u200d(?:(?<=[{_EMOJI}]\u200d)|(?<=[{_EMOJI}]\ufe0f\u200d))(?=[{_EMOJI}])",
+    "\u200c": f"\u200c(?<=[{_JOINING}]\u200c)(?=[{_JOINING}])",
+    "\ufe0e": f"\ufe0e(?<=[{_VARIED}]\ufe0e)",
+    "\ufe0f": f"\ufe0f(?<=[{_VARIED}]\ufe0f)",
+}
+"""Characters that stay where they join or vary what they stand by, and where that is; with them the selectors below, behind
+an ideograph."""
+_SELECTORS = frozenset(map(chr, range(0xE0100, 0xE01F0)))
+_MAX_HELD_CHARS = 1_024
 _MOST_REPLACED = 32
 
 
@@ -41,13 +47,9 @@ def _suspect() -> re.Pattern[str]:
 
 
 @cache
-def _kept() -> re.Pattern[str]:
-    return re.compile(
-        f"(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
-        f"|(?<=[0-9#*{_EMOJI}\u2000-\u33ff])[\ufe0e\ufe0f]"
-        f"|(?<=[{_JOINING}])\u200c(?=[{_JOINING}])"
-        f"|(?<=[{_IDEOGRAPH}])[\U000e0100-\U000e01ef]"
-    )
+def _kept(character: str) -> re.Pattern[str]:
+    # Each begins with its character, since the search for one is quick.
+    return re.compile(_KEPT.get(character) or f"{character}(?<=[{_IDEOGRAPH}]{character})")
 
 
 @cache
@@ -58,7 +60,9 @@ def _unsettled() -> re.Pattern[str]:
 
 def warm_up() -> None:
     """Make what the first foreign text needs; call it in a thread."""
-    _suspect(), _kept(), _unsettled()
+    _suspect(), _unsettled()
+    for character in _KEPT:
+        _kept(character)
 
 
 def clean(text: str) -> str:
@@ -70,9 +74,18 @@ def clean(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if _SURROGATES.search(text):  # each pair becomes the character that it is
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    # First what its neighbours decide on, while they stand as they came.
-    text = _BOUND.sub(lambda m: m[0] if _kept().match(m.string, m.start()) else _visible(m[0]), text)
-    return _replaced(text, set(_suspect().findall(text)) - _BOUND_SET)
+    there = set(text)
+    suspects = {character for character in there if _suspect().match(character)}
+    # First what its neighbours decide on, while they stand as they came: what stays is out of sight meanwhile.
+    stand_ins: dict[str, str] = {}
+    unused = (chr(code) for code in range(0xE000, 0x110000) if chr(code) not in there)
+    for character in (*(known for known in _KEPT if known in suspects), *(suspects & _SELECTORS)):
+        stand_ins[character] = next(unused)
+        text = _kept(character).sub(stand_ins[character], text)
+    text = _replaced(text, suspects)
+    for character, stand_in in stand_ins.items():
+        text = text.replace(stand_in, character)
+    return text
 
 
 def _replaced(text: str, characters: Collection[str]) -> str:
@@ -87,7 +100,8 @@ def _replaced(text: str, characters: Collection[str]) -> str:
 class Sanitizer:
     """`clean` for a text that arrives in pieces: an emoji sequence, CRLF or surrogate pair may be split between two.
 
-    However the text is cut, the pieces given back add up to `clean(whole)`.
+    However the text is cut, the pieces given back add up to `clean(whole)`; but what is joined over more than a thousand
+    characters is not held back any longer, and may show a joiner there.
     """
 
     def __init__(self) -> None:
@@ -135,9 +149,24 @@ def shorten(line: str, width: int) -> str:
     """A clean line without newlines, cut to `width` cells; an ellipsis marks the cut. Empty for a width below 1."""
     if width < 1:
         return ""
+    from rich.cells import cell_len, chop_cells  # what only writes lines needs no widths
+
     if cell_len(line) <= width:
         return line
     return (chop_cells(line, width - 1)[0] if width > 1 else "") + "…"
+
+
+def spelled_json(text: str) -> str:
+    """JSON text of the same value, in which whatever `clean` would show stands as `\\uXXXX`. Outside of strings JSON has
+    none of it."""
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return _suspect().sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def safe_url(target: str) -> str | None:
@@ -167,20 +196,31 @@ class Look(NamedTuple):
 
 
 _SGR = re.compile("\x1b\\[([0-9;:]*)m")
-_OVERWRITTEN = re.compile("[^\n]*(?:\r+(?:\x1b\\[[012]?K)?|\x1b\\[2K)(?!\n|\\Z)")
-_ERASE = re.compile("\x1b\\[[012]?K|\r+(?=\n|\\Z)")
+_REWRITES = re.compile("\r+|\x1b\\[2K")
+_ERASE = re.compile("\x1b\\[[012]?K")
 _PLAIN = Look()
 
 
 def clean_output(text: str) -> str:
     """Output of a command: `clean`, except that colour sequences (SGR) stay for `parse_sgr`, and a line that was
     overwritten by carriage returns, as progress bars do, keeps its last state alone."""
-    if "\r" in text or "\x1b" in text:
-        text = _ERASE.sub("", _OVERWRITTEN.sub("", text))
+    if "\r" in text or _ERASE.search(text):
+        text = _ERASE.sub("", "\n".join(map(_last_state, text.split("\n"))))
     if "\x1b" not in text:
         return clean(text)
     parts = _SGR.split(text)
     return "".join(f"\x1b[{part}m" if i % 2 else clean(part) for i, part in enumerate(parts))
+
+
+def _last_state(line: str) -> str:
+    """What stands on a line in the end, with the colour sequences behind it. No line is emptied."""
+    if "\r" not in line and "\x1b[2K" not in line:
+        return line
+    states = _REWRITES.split(line)
+    last = len(states) - 1
+    while last > 0 and not _SGR.sub("", _ERASE.sub("", states[last])):
+        last -= 1
+    return "".join(states[last:])
 
 
 def plain_output(text: str) -> str:
@@ -228,7 +268,7 @@ def _simple(look: Look, code: int) -> Look:
 
 def _extended(numbers: list[int], at: int) -> tuple[int | str | None, int]:
     """The colour whose description starts at `at` (5;N or 2;R;G;B), and where the next code stands."""
-    kind, rest = (numbers[at] if at < len(numbers) else 0), numbers[at + 1 :]
+    kind, rest = (numbers[at] if at < len(numbers) else 0), numbers[at + 1 : at + 4]
     if kind == 5 and rest:
         return _indexed(min(rest[0], 255)), at + 2
     if kind == 2 and len(rest) >= 3:

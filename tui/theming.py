@@ -7,9 +7,11 @@ counts, and dark without one. With NO_COLOR nothing is asked and nothing coloure
 import os
 from typing import Any
 
+from rich.console import Console
 from textual.app import App
 from textual.message import Message
 
+from tui.sanitize import clean
 from tui.terminal_background import dark_by_environment
 from tui.themes import AUTO, CLAW_DARK, CLAW_LIGHT, palette_for, register_themes
 
@@ -31,10 +33,26 @@ class ThemedApp(App[None]):
         """An unknown theme counts as "auto"."""
         self._colourless = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if self._colourless else None, **options)
+        # Standard error shows every sequence that is written to it, colours too.
+        self.error_console = Console(markup=False, highlight=False, stderr=True, color_system=None)
         register_themes(self)
         self._is_dark = dark_by_environment(os.environ) is not False
         self._wish = AUTO
         self.wish_theme(wish)
+
+    def _fatal_error(self) -> None:
+        """Textual's own report shows the values of variables, with whatever secrets and sequences they hold."""
+        from rich.text import Text
+
+        from tui.crash import crash_text
+
+        if self._exception is not None:
+            self._exit_renderables.append(Text(clean(crash_text(self._exception)).rstrip("\n")))
+        self._close_messages_no_wait()
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """What lies on the clipboard is what stood on the screen: every control in it is visible."""
+        super().copy_to_clipboard(clean(text))
 
     @property
     def theme_wish(self) -> str:

@@ -173,3 +173,41 @@ async def test_B24_the_composer_shows_what_is_typed_and_pasted_literally() -> No
         await press(app, "enter")
         await until(lambda: "prompt" in [call[0] for call in opener.session.calls])
         assert opener.session.calls[-1][1].startswith(ALL)
+
+
+async def test_T59_what_is_copied_is_what_was_seen() -> None:
+    async with running(size=(120, 40)) as (app, opener):
+        await type_in(app, "g")
+        await until(lambda: opener.session.running)
+        opener.session.emit(TextStreamed(f"{ALL} {CONTROLS}"))
+        await until(lambda: "[red]x" in screen_text(app))
+        app.copy_to_clipboard(f"{ALL} {CONTROLS}\ud800\tend")
+        assert (
+            app.clipboard.startswith(ALL) and app.clipboard.endswith("⟨U+D800⟩\tend") and is_clean(app.clipboard[:-4])
+        )
+
+
+async def test_T62_nothing_opens_an_address_by_itself_or_by_a_click() -> None:
+    async with running(size=(120, 40)) as (app, opener):
+        opened: list[str] = []
+        app.open_url = lambda url, *, new_tab=True: opened.append(url)  # type: ignore[method-assign] # what a click could call
+        await type_in(app, "g")
+        await until(lambda: opener.session.running)
+        opener.session.emit(
+            TextStreamed("[click](https://x.y/a) ![image](https://x.y/b) [@click=app.leave]q[/] file:///etc")
+        )
+        await until(lambda: "https://x.y/a" in screen_text(app))
+        place = next(y for y, row in enumerate(rows(app)) if "https://x.y/a" in row)
+        for x in range(0, 110, 3):
+            await click(app, offset=(x, place))
+        assert opened == [] and app.is_running
+
+
+async def test_T59_a_crash_shows_neither_sequences_nor_values() -> None:
+    async with running() as (app, _):
+        with pytest.MonkeyPatch.context() as patch:  # or the test's own run would raise it again
+            patch.setattr(app, "_exception", ValueError(f"{ALL} {CONTROLS}"))
+            app._fatal_error()
+        reports = [str(report) for report in app._exit_renderables]
+        app._exit_renderables.clear()
+    assert len(reports) == 1 and ALL in reports[0] and is_clean(reports[0])

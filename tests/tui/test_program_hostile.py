@@ -1,19 +1,20 @@
 """Hostile text in everything that the real program draws: nothing of it reaches the terminal as a control sequence."""
 
+import sys
 from pathlib import Path
 
-from tests.fakes.hostile import HOSTILE
-from tests.fakes.session_kit import Desk
-from tests.tui.program import Program
-from tests.tui.transcript.test_hostile_terminal import FORBIDDEN, OURS
+import pytest
 
-MARKUP = "[red]r[/red] [/closing] [@click=app.quit]q[/] [link=file:///x]l[/link]"
-SENDABLE = [s for s in HOSTILE if not any("\ud800" <= c <= "\udfff" for c in s)]
+from tests.fakes.claw_process import environment
+from tests.fakes.hostile import HOSTILE, MARKUP, SENDABLE, leaks
+from tests.fakes.session_kit import Desk
+from tests.fakes.terminal import Terminal
+from tests.faults import g15_terminal
+from tests.tui.program import Program
+
 TEXT = f"{MARKUP} " + " ".join(f"x{s}y" for s in SENDABLE)
 ONE_LINE = TEXT.replace("\r", "").replace("\n", "").replace("\0", "")
 NAMES = [f"n{s}.txt" for s in SENDABLE if "/" not in s and "\0" not in s]
-POINTER = "\x1b]22;default\x07"
-"""Textual says which shape the mouse pointer has when another screen comes up."""
 VISIBLE = "␛]52;c;ZXZpbA==␇"
 
 
@@ -70,9 +71,38 @@ async def test_T59_T60_B23_B24_no_sequence_of_others_reaches_the_terminal(desk: 
         claw.type("\x1b[B\r")
         claw.wait_for("Noted.")
         claw.drain(0.2)
-        written = bytes(claw.raw[start:]).decode()
+        written = bytes(claw.raw[start:])
         claw.quit()
-    assert VISIBLE in written and MARKUP in written
-    foreign = FORBIDDEN.search(OURS.sub("", written.replace(POINTER, "")))
-    assert foreign is None, repr(foreign)
+    assert VISIBLE in written.decode() and MARKUP in written.decode()
+    assert leaks(written) == []
     assert wire.refusals == []
+
+
+def test_what_the_tests_of_the_terminal_call_a_leak() -> None:
+    for sequence in HOSTILE:
+        assert leaks(f"x{sequence}y".encode("utf-8", "surrogatepass")) or sequence == "a\ufe0f\ufe0f", repr(sequence)
+    assert leaks(b"x\x9b2Jy") != []
+    for own in (
+        "\x1b[1;31mred\x1b[0m",
+        "\x1b[3;4Hx",
+        "\x1b]8;id=1-2;https://x.y/\x1b\\x\x1b]8;;\x1b\\",
+        "漢 ␛]0;t␇ 👩\u200d💻",
+    ):
+        assert leaks(own.encode()) == []
+
+
+@pytest.mark.parametrize("form", ["text", "stream-json"])
+def test_T59_print_mode_writes_no_sequence_of_others_onto_a_terminal(desk: Desk, form: str) -> None:
+    desk.wire.reply(TEXT, tools=[("bash", {"command": f"echo '{ONE_LINE}'"})])
+    desk.wire.server.responses.error(400, "invalid_request", TEXT)
+    argv = [sys.executable, "-m", "claw", "-p", "go", "-m", desk.model, "--mode", "auto", "--output-format", form]
+    with Terminal(argv, cwd=desk.project, env=environment(desk)) as terminal:
+        assert terminal.wait_end(30) == 1
+        written = bytes(terminal.raw)
+    assert b"[/closing]" in written and leaks(written) == []
+
+
+@pytest.mark.slow
+def test_G15_a_part_of_the_gate_holds() -> None:
+    reading = g15_terminal.measure(0.06)
+    assert reading.holds, reading.reached

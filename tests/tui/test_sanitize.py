@@ -1,3 +1,5 @@
+import json
+import time
 import unicodedata
 
 import pytest
@@ -5,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.hostile import HOSTILE
-from tui.sanitize import Sanitizer, clean, clean_output, one_line, parse_sgr, plain_output, safe_url
+from tui.sanitize import Sanitizer, clean, clean_output, one_line, parse_sgr, plain_output, safe_url, spelled_json
 
 FORMAT_SIGNS = set(map(chr, [*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD]))
 """Characters of category Cf that are drawn as glyphs."""
@@ -129,3 +131,68 @@ def test_T62_only_web_addresses_become_links(target: str) -> None:
 
 def test_T62_an_address_holds_printable_ascii_alone() -> None:
     assert safe_url("https://x.y/a b\x1b]8;;z\x07\u202e") == "https://x.y/a%20b%1B]8;;z%07%E2%80%AE"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u200b\ufe0f\u200b\ufe0f", "⟨U+200B⟩⟨U+FE0F⟩⟨U+200B⟩⟨U+FE0F⟩"),
+        ("a\ufe0f\u200d💻", "a⟨U+FE0F⟩⟨U+200D⟩💻"),
+        ("❤\ufe0f\u200d🔥", "❤\ufe0f\u200d🔥"),
+        ("\ue000 \u200d ❤\ufe0f", "\ue000 ⟨U+200D⟩ ❤\ufe0f"),
+        ("葛\U000e0100\U000e0100", "葛\U000e0100⟨U+E0100⟩"),
+    ],
+)
+def test_T59_a_joiner_or_selector_stays_only_where_it_can_do_what_it_is_for(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@given(pieces)
+@settings(deadline=None)
+def test_T59_what_is_clean_stays_as_it_is(text: str) -> None:
+    assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize(
+    "seed", ["\u200d", "a\u200d", "\u202e", "❤\ufe0f", "葛\U000e0100", "a\U000e0100", "\x9b", "\ud800"]
+)
+def test_B26_T61_two_million_hidden_characters_take_no_longer_than_they_must(seed: str) -> None:
+    text = seed * (2_000_000 // len(seed))
+    begun = time.process_time()
+    clean(text)
+    assert time.process_time() - begun < 1  # a call of Python for each took ten times as long
+
+
+@pytest.mark.parametrize(
+    "seed", ["x", "x ", "漢", "a\r", "a\r\x1b[K", "\x1b[2K", "\x1b[31m", "\x1b[38;5;", "\x1b[38;5;1;", "\x1b["]
+)
+def test_T61_a_line_of_output_of_200_kB_takes_linear_time(seed: str) -> None:
+    text = "\x1b[0m" + seed * (200_000 // len(seed)) + "m\r\n"
+    begun = time.process_time()
+    assert all("\x1b" not in piece for piece, _ in parse_sgr(clean_output(text)))
+    assert time.process_time() - begun < 3  # minutes where each character looks at the rest of the line
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("abc\r\r\nx", "abc\nx"),
+        ("10%\r\x1b[K20%\r\x1b[K\n", "20%\n"),
+        ("\x1b[31mred\r\x1b[0m\nplain", "\x1b[31mred\x1b[0m\nplain"),
+        ("old\x1b[2Knew", "new"),
+        ("old\x1b[2K", "old"),
+        ("\r", ""),
+        ("hidden\rseen", "seen"),
+        ("a\rb\n\nc", "b\n\nc"),
+    ],
+)
+def test_a_line_that_was_overwritten_keeps_its_last_state_and_no_line_is_lost(output: str, shown: str) -> None:
+    assert clean_output(output) == shown
+
+
+@given(st.recursive(pieces, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(pieces, inner, max_size=4)))
+@settings(deadline=None)
+def test_T59_json_keeps_its_value_and_holds_nothing_that_acts(value: object) -> None:
+    text = spelled_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(text) == json.loads(json.dumps(value))
+    assert clean(text) == text

@@ -13,6 +13,7 @@ from tui.exact import request_rows
 from tui.sanitize import one_line
 from tui.screens.question import Question
 from tui.widgets.choices import Answerable, Choices
+from tui.widgets.text_field import TextField
 
 
 class ApprovalScreen(Question[Answer]):
@@ -24,7 +25,7 @@ class ApprovalScreen(Question[Answer]):
         self.answer_rows = 3 if request.rule is None else 5
 
     def extras(self) -> Iterable[Widget]:
-        yield Input(placeholder="Why not? Enter sends it, Esc goes back", select_on_focus=False, id="reason")
+        yield TextField(placeholder="Why not? Enter sends it, Esc goes back", select_on_focus=False, id="reason")
 
     def answers(self, near: str | None, far: str | None) -> Sequence[Answerable]:
         answers = [Answerable("y", "Yes, once", "yes", near)]

@@ -27,6 +27,7 @@ from tui.screens.message import MessageScreen
 from tui.widgets.keys_row import KeysRow
 from tui.widgets.pager import Pager
 from tui.widgets.status import short_tokens
+from tui.widgets.text_field import TextBox
 from tui.widgets.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class CompactPreviewScreen(Dialog[Accepted]):
         with Vertical(id="box"):
             yield Static(id="head", markup=False)
             yield Pager(plan_rows(self._preview), id="text")
-            yield TextArea(id="summary", soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
+            yield TextBox(id="summary", soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
             yield Static(id="lost", markup=False)
             yield Ticks(id="losses")
             yield KeysRow(id="keys")
@@ -97,7 +98,7 @@ class CompactPreviewScreen(Dialog[Accepted]):
         ):
             self.query_one(name).display = shown
         if head:
-            self.query_one("#head", Static).update(Content(head))
+            self.query_one("#head", Static).update(Content(clean(head)))
         lost = self.query_one("#lost", Static)
         lost.set_class(has_losses, "-some")
         lost.update(Content(LOST if has_losses else NOTHING_LOST))

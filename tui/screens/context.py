@@ -26,6 +26,7 @@ from tui.widgets.gauge_chart import GaugeChart
 from tui.widgets.kinds import kind_of
 from tui.widgets.piece_list import PieceList
 from tui.widgets.piece_row import ListHead
+from tui.widgets.text_field import TextField
 from tui.widgets.window_map import WindowMap
 from tui.widgets.window_shape import window_shape
 
@@ -67,7 +68,7 @@ class ContextScreen(Dialog[None]):
             yield GaugeChart(id="chart")
             yield ListHead(id="head")
             yield PieceList(id="pieces")
-            yield Input(placeholder="words to look for; Enter keeps them, Esc clears", id="filter")
+            yield TextField(placeholder="words to look for; Enter keeps them, Esc clears", id="filter")
             yield Static(id="said", markup=False)
             yield ActionBar(id="bar")
 

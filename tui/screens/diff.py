@@ -81,7 +81,7 @@ class DiffScreen(Dialog[None]):
 
     def _name_it(self) -> None:
         title = "Changes since the last commit" if self._shows_git else "What the agent edited"
-        self.query_one("#box").border_title = Content(title)
+        self.query_one("#box").border_title = Content(one_line(title, 60))
         self._count()
 
     def on_pager_moved(self) -> None:

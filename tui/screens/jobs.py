@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from agent.job import JobView
 from tui.current import said
 from tui.exact import Row, spell_out
-from tui.sanitize import clean_output, one_line, plain_output, shorten
+from tui.sanitize import clean, clean_output, one_line, plain_output, shorten
 from tui.screens.dialog import Dialog
 from tui.screens.message import MessageScreen
 from tui.widgets.pager import Pager
@@ -181,7 +181,7 @@ class JobsScreen(Dialog[None]):
         note = self.query_one("#note", Static)
         note.set_class(asks, "-asks")
         note.display = bool(text)
-        note.update(Content(text))
+        note.update(Content(clean(text)))
 
     # ------------------------------------------------------------------ keys
 

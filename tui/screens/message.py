@@ -25,14 +25,14 @@ class MessageScreen(Dialog[None]):
     def from_text(cls, title: str, text: str) -> "MessageScreen":
         """A viewer of foreign text, line by line."""
         rows = [Row(line) for line in clean(text.expandtabs(4)).split("\n")]
-        return cls(one_line(title, 60), rows)
+        return cls(title, rows)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             yield Pager(self._rows, id="text")
 
     def on_mount(self) -> None:
-        self.query_one("#box").border_title = Content(self._title)
+        self.query_one("#box").border_title = Content(one_line(self._title, 60))
 
     def on_pager_moved(self) -> None:
         below = self.query_one(Pager).rows_below

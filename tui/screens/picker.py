@@ -9,8 +9,9 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.sanitize import one_line
+from tui.sanitize import clean, one_line
 from tui.screens.dialog import Dialog
+from tui.widgets.text_field import TextField
 
 Line = tuple[str, str, str]
 """Result, label, detail. Label and detail may be foreign text."""
@@ -30,13 +31,13 @@ class Picker(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="picker"):
-            yield Input(placeholder=self._placeholder, id="filter")
+            yield TextField(placeholder=self._placeholder, id="filter")
             yield OptionList(id="lines", markup=False, compact=True)
             yield Static("Looking…", id="note", markup=False)
 
     def on_mount(self) -> None:
         box = self.query_one("#box")
-        box.border_title = Content(self._title)
+        box.border_title = Content(one_line(self._title, 60))
         lines = self.query_one("#lines", OptionList)
         lines.can_focus = False
         self.query_one("#filter", Input).focus()
@@ -44,7 +45,7 @@ class Picker(Dialog[str]):
     def fill(self, lines: Sequence[Line], nothing: str) -> None:
         """Show these lines; `nothing` is said where there are none."""
         self._lines = lines
-        self.query_one("#note", Static).update(Content("" if lines else nothing))
+        self.query_one("#note", Static).update(Content("" if lines else clean(nothing)))
         self._filter(self.query_one("#filter", Input).value)
 
     def on_input_changed(self, event: Input.Changed) -> None:

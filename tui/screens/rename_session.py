@@ -7,6 +7,7 @@ from textual.widgets import Input
 
 from tui.sanitize import clean
 from tui.screens.dialog import Dialog
+from tui.widgets.text_field import TextField
 
 
 class RenameScreen(Dialog[str]):
@@ -18,7 +19,7 @@ class RenameScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="picker"):
-            yield Input(self._title, placeholder="Empty: the first line of its first message", id="filter")
+            yield TextField(clean(self._title), placeholder="Empty: the first line of its first message", id="filter")
 
     def on_mount(self) -> None:
         box = self.query_one("#box")

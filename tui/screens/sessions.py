@@ -28,6 +28,7 @@ from tui.session_seam import SessionPreview, StoredSessions
 from tui.widgets.keys_row import Keys, KeysRow
 from tui.widgets.pager import Pager
 from tui.widgets.session_list import SessionList
+from tui.widgets.text_field import TextField
 
 _PREVIEW_FROM_ROWS = 16
 _TYPING_PAUSE_S = 0.12
@@ -69,7 +70,7 @@ class SessionsScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="sessions"):
-            yield Input(placeholder="Words of the title, the project or the text, or an id", id="filter")
+            yield TextField(placeholder="Words of the title, the project or the text, or an id", id="filter")
             yield SessionList(self._current, id="sessions")
             yield Static(id="about", markup=False)
             yield Pager(id="preview")
@@ -224,7 +225,7 @@ class SessionsScreen(Dialog[str]):
 
     def _show(self, session: SessionSummary, preview: SessionPreview) -> None:
         state = "open here" if session.id == self._current else "open in another claw" if preview.is_open else ""
-        about = f"{session.id} · {one_line(session.project, 200)}".removesuffix(" · ")
+        about = one_line(f"{session.id} · {session.project}".removesuffix(" · "), 240)
         self.query_one("#about", Static).update(Content.assemble((f"{state} · " if state else "", "$warning"), about))
         excerpt, pager = self._hits.get(session.id, ""), self.query_one(Pager)
         pager.show(preview_rows(preview, excerpt))

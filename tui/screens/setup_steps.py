@@ -14,7 +14,7 @@ from textual.worker import Worker
 
 from tui.bridge import NoKey
 from tui.launch.listed_models import ModelChoice
-from tui.sanitize import clean
+from tui.sanitize import clean, one_line
 from tui.screens.dialog import Dialog
 from tui.screens.model_lines import filtered, model_line, name_cells
 from tui.screens.setup_texts import Line, Phase, api_lines, keys_of, lead, server_lines, start_lines
@@ -22,6 +22,7 @@ from tui.setup_seam import Candidate, FoundServer, SetUp
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.keys_row import KeysRow
 from tui.widgets.secret_field import SecretField
+from tui.widgets.text_field import TextField
 
 LISTS: tuple[Phase, ...] = ("start", "servers", "api")
 """Steps that are a choice between lines."""
@@ -50,7 +51,7 @@ class SetupSteps(Dialog[str]):
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
             yield Static(id="lead", markup=False)
-            yield Input(id="field", select_on_focus=False)
+            yield TextField(id="field", select_on_focus=False)
             yield SecretField(id="secret")
             yield ChoiceList(id="lines")
             yield Static(id="fault", markup=False)
@@ -80,7 +81,7 @@ class SetupSteps(Dialog[str]):
     def _show(self, phase: Phase, fault: str = "") -> None:
         self._phase = phase
         why = lead(phase, self._set_up, self._candidate, self._missing.detail, is_first=self._is_first)
-        self.query_one("#lead", Static).update(Content(why))
+        self.query_one("#lead", Static).update(Content(clean(why)))
         self._tell(fault)
         self.query_one(KeysRow).keys = keys_of(phase, is_first=self._is_first)
         field, secret = self.query_one("#field", Input), self.query_one(SecretField)
@@ -124,4 +125,5 @@ class SetupSteps(Dialog[str]):
 
 def _drawn(line: Line) -> Content:
     key = f"{line.key or ' '}  "
-    return Content.assemble((key, "bold $primary"), f"{line.label:<{_LABEL_CELLS}}", (line.detail, "$claw-dim"))
+    label = f"{one_line(line.label, 60):<{_LABEL_CELLS}}"
+    return Content.assemble((key, "bold $primary"), label, (one_line(line.detail, 200), "$claw-dim"))

@@ -88,7 +88,7 @@ def lead(
         case "api":
             return f"Which API does {title} speak?"
         case "key":
-            return _key_lead(candidate, title, set_up.key_file if set_up is not None else "")
+            return _key_lead(candidate, title, set_up.key_place if set_up is not None else "")
         case "asking":
             return f"Asking {title} what it offers…"
         case "models":
@@ -97,8 +97,8 @@ def lead(
             return "Writing it down…"
 
 
-def _key_lead(candidate: Candidate | None, title: str, key_file: str) -> str:
-    where = f"It is kept in {spell_out(key_file)}, which only you can read."
+def _key_lead(candidate: Candidate | None, title: str, key_place: str) -> str:
+    where = f"It is kept in {spell_out(key_place)}."
     if candidate is not None and candidate.key is not None:
         return f"There is a key for {title}. Enter alone keeps it; another one takes its place. {where}"
     if candidate is not None and may_lack_key(candidate):

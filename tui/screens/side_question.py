@@ -86,7 +86,7 @@ class SideQuestionScreen(Dialog[None]):
         lines = clean(self._text.expandtabs(4)).split("\n")
         pager.show([Row(one_line(self._question, 300), "dim"), Row(""), *(Row(line, self._kind) for line in lines)])
         pager.scroll_to(y=place, animate=False)
-        self.query_one("#box").border_subtitle = Content(self._foot)
+        self.query_one("#box").border_subtitle = Content(one_line(self._foot, 200))
 
     def on_key(self, event: events.Key) -> None:
         pager = self.query_one(Pager)

@@ -6,11 +6,13 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from agent.redaction import count_text
 from agent.tools.details import CommandDetails, DiffDetails, JobDetails, RefusedDetails, ResultDetails, TextDetails
 from tui.sanitize import clean, clean_output, one_line, plain_output, shorten
 from tui.themes import Palette
 from tui.widgets.blocks import Block, Foldable, Output, output_panel
-from tui.widgets.diff import DiffRow, diff_blocks, parse_diff
+from tui.widgets.diff import diff_blocks, parse_diff
+from tui.widgets.kept_text import KeptText
 from tui.widgets.lines import Line
 from tui.widgets.page import Page
 from tui.widgets.splitter import split_plain
@@ -26,7 +28,10 @@ _SMALL_DIFF_ROWS = 24
 
 
 class Card(Foldable):
-    __slots__ = ("_live", "call_id", "output", "problem", "rows", "state", "summary", "title", "tool")
+    """Of a finished call there are thousands in a long session, so its output is kept once, and packed where it is long;
+    what is made of it is made when it is asked for."""
+
+    __slots__ = ("_diff_rows", "_live", "_output", "call_id", "problem", "state", "summary", "title", "tool")
 
     compact = True
 
@@ -39,10 +44,23 @@ class Card(Foldable):
         self.summary = ""
         self.problem = ""
         """One line of what went wrong, shown while folded."""
-        self.output = ""
-        """Clean, colour sequences kept."""
-        self.rows: list[DiffRow] = []
+        self._output = KeptText("")
+        self._diff_rows = 0
+        """Rows of the diff that its output is; 0: it is none."""
         self._live = ""
+
+    @property
+    def output(self) -> str:
+        """Clean, colour sequences kept."""
+        return self._output.text
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part for part in (self.title, self.problem, plain_output(self.output)) if part)
+
+    @text.setter
+    def text(self, text: str) -> None:
+        """Nothing: it follows from what the card holds."""
 
     # ---- what happens to it
     def progress(self, text: str) -> None:
@@ -51,38 +69,40 @@ class Card(Foldable):
         if len(self._live) > 2 * _KEPT_LIVE_CHARS:
             self._live = self._live[-_KEPT_LIVE_CHARS:]
 
-    def finish(self, is_error: bool, details: ResultDetails | None, text: str) -> None:
-        """The result, raw. A small diff unfolds by itself: see `wants_open`."""
+    def finish(self, is_error: bool, details: ResultDetails | None, text: str, redacted: int = 0) -> None:
+        """The result, raw, and how many secrets were taken out of it. A small diff unfolds by itself: see `wants_open`."""
         self._live = ""
         self.state = "failed" if is_error else "done"
+        output = ""
         match details:
             case DiffDetails():
-                self._take_diff(details)
+                output = self._take_diff(details)
             case CommandDetails():
-                self._take_command(details)
+                output = self._take_command(details)
             case JobDetails():
                 self.summary = one_line(f"job {details.job} · {details.note}", 200)
-                self.output = clean_output(details.output)
+                output = clean_output(details.output)
             case RefusedDetails():
                 self.state, self.problem = "refused", one_line(details.reason, 500)
             case TextDetails():
                 self.summary = one_line(details.summary, 200)
-                self.output = clean(details.text or text)
+                output = clean(details.text or text)
             case _:
-                self.output = clean(text)
-                self.summary = _lines_of(self.output)
+                output = clean(text)
+                self.summary = _lines_of(output)
         if is_error and not self.problem:
             self.problem = one_line(_first_line(text), 500)
-        self.output = self.output.strip("\n")
-        self.text = "\n".join(part for part in (self.title, self.problem, plain_output(self.output)) if part)
+        self.summary = " · ".join(part for part in (self.summary, count_text(redacted)) if part)
+        self._output = KeptText(output.strip("\n"))
 
-    def _take_diff(self, details: DiffDetails) -> None:
+    def _take_diff(self, details: DiffDetails) -> str:
         note = one_line(details.note, 120)
         self.summary = f"+{details.added} −{details.removed}" + (f" · {note}" if note else "")
-        self.rows = parse_diff(clean(details.diff)) if details.diff else []
-        self.output = clean(details.diff)
+        output = clean(details.diff)
+        self._diff_rows = len(parse_diff(output.strip("\n"))) if output.strip("\n") else 0
+        return output
 
-    def _take_command(self, details: CommandDetails) -> None:
+    def _take_command(self, details: CommandDetails) -> str:
         if details.status == "exited":
             ended = "" if details.exit_code == 0 else f"exit {details.exit_code}"
         else:
@@ -93,29 +113,30 @@ class Card(Foldable):
             note = note.partition("; ")[2]
         elif note and details.status != "exited":
             ended = ""
-        self.output = clean_output(details.output)
+        output = clean_output(details.output)
         self.summary = " · ".join(part for part in (ended, _duration(details.duration_ms), note) if part)
         failed = details.exit_code != 0
         if failed:
             self.state = "failed"
             self.problem = one_line(_last_line(plain_output(details.output)), 500)
         if "\n" in clean(details.command).strip():
-            self.output = f"$ {clean(details.command).strip()}\n\n{self.output}"
+            output = f"$ {clean(details.command).strip()}\n\n{output}"
+        return output
 
     @property
     def wants_open(self) -> bool:
         """Whether it should be unfolded without being asked."""
-        own = self.tool == "!" and bool(self.output)  # a command that the user typed
-        return own or 0 < len(self.rows) <= _SMALL_DIFF_ROWS
+        own = self.tool == "!" and bool(self._output)  # a command that the user typed
+        return own or 0 < self._diff_rows <= _SMALL_DIFF_ROWS
 
     # ---- how it looks
     @property
     def can_open(self) -> bool:
-        return self.state != "running" and bool(self.rows or self.output)
+        return self.state != "running" and bool(self._output)
 
     def body(self) -> list[Block]:
-        if self.rows:
-            return self.own(diff_blocks(self.rows))
+        if self._diff_rows:
+            return self.own(diff_blocks(parse_diff(self.output)))
         return self.own([Output(part) for part in split_plain(self.output)])
 
     def lines(self, page: Page) -> list[Line]:

@@ -1,8 +1,9 @@
 """A unified diff → blocks of lines with numbers and colours; within a changed line, what differs is marked."""
 
 import re
+from array import array
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,6 +17,7 @@ from tui.widgets.splitter import MAX_CHARS, MAX_LINES
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 RowKind = Literal["context", "added", "removed", "skipped", "note"]
+_KINDS: tuple[RowKind, ...] = get_args(RowKind)
 
 
 class DiffRow(NamedTuple):
@@ -86,19 +88,30 @@ def _difference(old: str, new: str) -> tuple[tuple[int, int] | None, tuple[int, 
 
 
 class DiffPart(Block):
-    """Some rows of a diff. `digits`: width of the number column, the same for all parts."""
+    """Some rows of a diff. `digits`: width of the number column, the same for all parts.
 
-    __slots__ = ("digits", "rows")
+    Small diffs stand open for as long as their session: what rows are besides their text is kept in as little as it takes.
+    """
+
+    __slots__ = ("_changed", "_kinds", "_numbers", "digits")
 
     def __init__(self, rows: list[DiffRow], digits: int) -> None:
         super().__init__("\n".join(row.text for row in rows))
-        self.rows = rows
+        self._kinds = bytes(_KINDS.index(row.kind) for row in rows)
+        self._numbers = array("Q", (min(row.number, 1 << 60) for row in rows))
+        self._changed = {at: row.changed for at, row in enumerate(rows) if row.changed is not None} or None
         self.digits = digits
 
+    def _rows(self) -> list[DiffRow]:
+        changed = self._changed or {}
+        facts = zip(self._kinds, self._numbers, self.text.split("\n"), strict=True)
+        return [DiffRow(_KINDS[kind], number, text, changed.get(at)) for at, (kind, number, text) in enumerate(facts)]
+
     def lines(self, page: Page) -> list[Line]:
-        longest = max((len(row.text) for row in self.rows), default=0)
+        rows = self._rows()
+        longest = max((len(row.text) for row in rows), default=0)
         width = page.panel(longest + self.digits + 5)
-        return page.body([line for row in self.rows for line in self._row(row, width, page.palette)])
+        return page.body([line for row in rows for line in self._row(row, width, page.palette)])
 
     def _row(self, row: DiffRow, width: int, palette: Palette) -> Iterator[Line]:
         back, number_style, mark = _look(row.kind, palette)

@@ -89,6 +89,8 @@ class _Inline:
                 continue
             self._add(text[at : match.start()], self._style())
             self._add(url, _linked(self._style(), self._palette, safe))
+            if _host(url) != _host(safe):  # letters that look like others, or what two programs read differently
+                self._add(f" ({safe})", self._palette.target)
             at = match.start() + len(url)
         self._add(text[at:], self._style())
 
@@ -96,7 +98,7 @@ class _Inline:
         target, words = self._target or "", "".join(self._words).strip()
         self._target = None
         shown = clean(safe_url(target) or target)
-        if _bare(words) != _bare(shown):
+        if words.rstrip("/") != shown.rstrip("/") and ("://" in words or _bare(words) != _bare(shown)):
             self._add(f" ({shown})", self._palette.target)
 
     def _image(self, token: "Token") -> None:
@@ -106,6 +108,10 @@ class _Inline:
 
 def _bare(address: str) -> str:
     return address.removeprefix("https://").removeprefix("http://").removeprefix("mailto:").rstrip("/")
+
+
+def _host(address: str) -> str:
+    return address.partition("://")[2].partition("/")[0]
 
 
 @lru_cache(256)

@@ -3,10 +3,11 @@ with its neighbours is noticed instead of cut.
 """
 
 from textual import events
-from textual.widgets import Input
+
+from tui.widgets.text_field import TextField
 
 
-class SecretField(Input):
+class SecretField(TextField):
     """Each character is a dot; the line breaks of a paste become blanks, but for those at its ends."""
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -22,6 +22,7 @@ from tui.widgets.live import LiveText, LiveThinking
 from tui.widgets.scrollbar import ScrollBar
 from tui.widgets.splitter import Splitter
 from tui.widgets.thinking import Thinking
+from tui.widgets.trimming import OLDER, trim
 
 
 def warm_up() -> None:
@@ -57,6 +58,7 @@ class TranscriptView(BlockView):
     # ---- what the user wrote
     def begin_user(self, text: str) -> None:
         """Show a message at once, before the session has recorded it."""
+        self._trim()
         self._sent = UserText(clean(text))
         self._append(self._sent)
 
@@ -149,6 +151,7 @@ class TranscriptView(BlockView):
         self.clear()
         for item in items:
             self._load(item)
+            self._trim()
 
     def _load(self, item: Item) -> None:
         match item:
@@ -192,13 +195,15 @@ class TranscriptView(BlockView):
             self._progressed.add(call_id)
             self.content_changed()
 
-    def finish_tool(self, call_id: str, is_error: bool, details: ResultDetails | None, text: str) -> None:
+    def finish_tool(
+        self, call_id: str, is_error: bool, details: ResultDetails | None, text: str, redacted: int = 0
+    ) -> None:
         """The result of a call that was started. Small diffs are shown at once, everything else stays folded."""
         card = self._open_cards.pop(call_id, None)
         if card is None:
             return
         self._progressed.discard(call_id)
-        card.finish(is_error, details, text)
+        card.finish(is_error, details, text, redacted)
         self._changed(card)
         if card.can_open and (card.wants_open or self._all_open):
             self._unfold(card)
@@ -270,6 +275,11 @@ class TranscriptView(BlockView):
         return True
 
     # ---- blocks
+    def _trim(self) -> None:
+        if not self._selection and trim(self.column, self.viewport, Notice("info", OLDER)):
+            self._found = None
+            self.content_changed()
+
     def _append(self, *blocks: Block) -> None:
         if self._text is not None:
             self.update_column()
