@@ -32,6 +32,8 @@ class RunOutcome(Struct, frozen=True):
     duration_ms: int
     left_running: bool
     """Something still ran 250 ms after the command itself had ended; it was ended."""
+    killed: bool = False
+    """Something of it did not end when it was told to (TERM), and was killed when the grace was over."""
     survivors: int = 0
     """Processes that could not be killed."""
     head: bytes = b""

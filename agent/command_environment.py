@@ -23,6 +23,7 @@ _ALLOWED_TEXT = """
 """
 _ALLOWED = frozenset(_ALLOWED_TEXT.split())
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _USERINFO = re.compile(r"://[^/@\s]+@")
 
 _SETTINGS = {
@@ -49,15 +50,32 @@ _SETTINGS = {
 """`CI` is not set: it changes what many tools do, not only whether they ask."""
 
 
+def without_secrets(source: Mapping[str, str]) -> dict[str, str]:
+    """All of `source` but what sounds or looks like a secret, for programs that claw runs for itself."""
+    return {name: value for name, value in source.items() if not _SECRET.search(name) and not _USERINFO.search(value)}
+
+
 def command_environment(source: Mapping[str, str], extra: Iterable[str] = ()) -> dict[str, str]:
     """What of `source` a command may see, with the settings on top. `extra` names further variables.
 
-    A name that sounds like a secret is left out, also if `extra` names it, and so is an address with a password in it.
+    A name that sounds like a secret is left out, also if `extra` names it, and so is an address with a password in it. Of
+    PATH only absolute entries stay: in any other lies whatever the project has there.
     """
-    named = _ALLOWED | set(extra)
+    named = _ALLOWED.union(name for name in extra if not variable_fault(name))
     kept = {
         name: value
         for name, value in source.items()
         if (name in named or name.startswith("LC_")) and not _SECRET.search(name) and not _USERINFO.search(value)
     }
+    if "PATH" in kept:
+        kept["PATH"] = ":".join(f for f in kept["PATH"].split(":") if f.startswith("/")) or "/usr/bin:/bin"
     return kept | _SETTINGS
+
+
+def variable_fault(name: str) -> str:
+    """Why commands will not see the variable `name`, also if the user wants it; empty: they will."""
+    if not _NAME.fullmatch(name):
+        return "it is no name of a variable"
+    if name in _SETTINGS:
+        return "it has a value of its own in commands, which keeps them from asking"
+    return "its name sounds like a secret, and those never reach a command" if _SECRET.search(name) else ""

@@ -25,8 +25,10 @@ from agent.events import (
 from agent.gauge import first_request, full_text, gauge_changed
 from agent.model_in_force import LearntWindows, Model
 from agent.recorder import Recorder, encodable, storable
+from agent.redaction import count_text
 from agent.results import SpillFolder, to_result
 from agent.retry import RetryPolicy
+from agent.session_secrets import SessionSecrets, typed_notice
 from agent.store.base import Delivery, QueuedMessage
 from agent.summary_writer import CompactionSetup
 from agent.tools.base import ToolOutput
@@ -64,6 +66,10 @@ class Conversation:
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     cost_usd: float | None = None
     """Of the whole branch; None while no price is known."""
+    secrets: SessionSecrets = field(default_factory=SessionSecrets)
+    """Takes secrets out of outputs before they are recorded."""
+    call_ids: set[str] = field(default_factory=set)
+    """Of all calls so far: providers use theirs again, and some refuse a request in which one stands twice."""
     known_files: dict[str, FileFact] = field(default_factory=dict)
     """The newest fact of each file on the branch, by real path."""
     loading: "asyncio.Task[None] | None" = None
@@ -78,6 +84,8 @@ class Conversation:
     _learnt: LearntWindows = field(default_factory=LearntWindows)
     _ahead: tuple[object, Window, Meter] | None = None
     """What `reading` gives before the first message, and what it was made for."""
+    _providers: list[Provider] = field(default_factory=list)
+    """All that were in force; their connections stay open for the way back."""
     _spilled: list[Entry] = field(default_factory=list)
     """Results of a resumed session whose whole output has to be made a file again."""
 
@@ -104,7 +112,14 @@ class Conversation:
         """Put a model in force, with its limits."""
         model.facts = self._learnt.apply(model.facts)
         self.model = model
+        if model.provider not in self._providers:
+            self._providers.append(model.provider)
         self.limits = thresholds(model.facts, self.settings, self.env)
+
+    async def close_providers(self) -> None:
+        """Close the connections of every provider that was in force."""
+        for provider in self._providers:
+            await provider.aclose()
 
     def learn_window(self, window_tokens: int | None) -> None:
         """Take over the limit that the provider named when it was exceeded."""
@@ -151,6 +166,7 @@ class Conversation:
 
     def record_result(self, call: ToolCall, title: str, output: ToolOutput) -> Entry:
         recorder = self.recorder
+        output, title = self.secrets.output_now(output), self.secrets.text(title)
         result, blobs = to_result(
             call, title, output, recorder.next_key, result_cap_tokens(self.limits), self.spills, recorder.meter.count
         )
@@ -174,7 +190,10 @@ class Conversation:
         """Count what a resumed session has cost, and know the files it has seen."""
         for entry in self.recorder.transcript.branch:
             match entry.payload:
-                case Assistant(cost_usd=usd) | Compaction(cost_usd=usd):
+                case Assistant(blocks=blocks, cost_usd=usd):
+                    self.spent(usd)
+                    self.call_ids.update(block.id for block in blocks if isinstance(block, ToolCall))
+                case Compaction(cost_usd=usd):
                     self.spent(usd)
                 case Result(files=files, spill=spill):
                     self.known_files.update((fact.path, fact) for fact in files)
@@ -228,10 +247,14 @@ class Conversation:
         self.show_queue()
         return found.text
 
-    def tell_attached(self, given: UserInput) -> None:
-        """Say what went along with a message, and what did not."""
+    def tell_given(self, given: UserInput) -> None:
+        """Say what went along with a message, and what did not; and what the user may not have meant to send."""
         if given.attached:
-            self.emit(Notice("info", f"Attached: {', '.join(given.attached)}"))
+            taken_out = f"; {count_text(len(given.user.redacted))}" if given.user.redacted else ""
+            self.emit(Notice("info", f"Attached: {', '.join(given.attached)}{taken_out}"))
+        if seen := self.secrets.seen_in(given.text):
+            self.secrets.accept(given.text)
+            self.emit(Notice("warning", *typed_notice(seen)))
         for problem in given.problems:
             self.emit(Notice("warning", problem))
 

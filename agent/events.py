@@ -94,6 +94,8 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     details: ResultDetails | None
     text: str
     """What the model sees."""
+    redacted: int = 0
+    """How many secrets were taken out of all this."""
 
 
 class TurnEnded(Event, frozen=True, tag="turn_ended"):
@@ -172,6 +174,14 @@ class SettingChanged(Event, frozen=True, tag="setting"):
 class Notice(Event, frozen=True, tag="notice"):
     level: Literal["info", "warning", "error"]
     text: str
+    remedy: str = ""
+
+
+class RecordingChanged(Event, frozen=True, tag="recording"):
+    """Whether what happens is written down from now on. May come from another thread, and at any time."""
+
+    fault: str
+    """Why not; empty: it is, and everything that was kept in memory meanwhile."""
     remedy: str = ""
 
 

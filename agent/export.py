@@ -8,16 +8,17 @@ every entry, of abandoned branches too. Secrets are taken out of both; images an
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from agent.context.fence import fence
 from agent.redaction import Redactor
 from agent.replay import user_text
+from agent.session_secrets import marked_before
 from agent.store.sessions import LoadedSession
 from agent.store.titles import MOST_GIVEN_CHARS, title_of
-from agent.transcript import Assistant, Compaction, Entry, Pin, Result, Rewind, Transcript, User
+from agent.transcript import Assistant, Compaction, Entry, Pin, Result, Rewind, Transcript, User, to_plain
 from providers.types import TextBlock, ThinkingBlock, ToolCall
 
 Format = Literal["markdown", "json"]
@@ -27,7 +28,9 @@ _TICKS = re.compile("`+")
 
 
 def export(session: LoadedSession, form: Format, redactor: Redactor) -> Iterator[str]:
-    """The document, piece by piece; secrets are numbered in the order of the document."""
+    """The document, piece by piece. What was redacted in the session keeps its number, further secrets follow in the order of
+    the document."""
+    redactor.take_over(marked_before(session.entries))
     return _json(session, redactor) if form == "json" else _markdown(session, redactor)
 
 
@@ -52,8 +55,17 @@ def _json(session: LoadedSession, redactor: Redactor) -> Iterator[str]:
     }
     yield f'{{"session":{_encoded(head)},"entries":['
     for number, entry in enumerate(session.entries):
-        yield ("," if number else "") + "\n" + _encoded(redactor.value(msgspec.to_builtins(entry)))
+        yield ("," if number else "") + "\n" + _encoded(redactor.value(_plain(entry)))
     yield f'\n],"redacted":{redactor.count}}}\n'
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """Without fingerprints of secrets, which are for the session itself."""
+    facts = {"key": entry.key, "parent": entry.parent, "time_ms": entry.time_ms}
+    plain: dict[str, Any] = {**facts, "payload": to_plain(entry.payload)}
+    for item in plain["payload"].get("redacted", ()):
+        del item["fingerprint"]
+    return plain
 
 
 def _encoded(value: object) -> str:

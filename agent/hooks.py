@@ -11,7 +11,7 @@ import asyncio
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,7 @@ _MOST_REASON_CHARS = 400
 _REFUSED = 2
 # The spawner gives a command no standard input of its own and joins what it says. No file that a hook writes becomes
 # larger than 256 MiB, so that one that never stops talking does not fill the disk.
-_WRAPPER = 'ulimit -f 524288; exec <"$1" >"$2" 2>"$3"; exec sh -c "$4"'
+_WRAPPER = 'ulimit -f 524288; exec <"$1" >"$2" 2>"$3"; exec /bin/sh -c "$4"'
 
 
 class HookFacts(Struct, frozen=True):
@@ -69,7 +69,10 @@ class CompactionHooks:
         before: Sequence[str] = (),
         after: Sequence[str] = (),
         timeout_s: float = _TIMEOUT_S,
+        without_secrets: Callable[[str], str] = str,
     ) -> None:
+        """`without_secrets`: what becomes of a text that a hook says."""
+        self._without_secrets = without_secrets
         self._spawner = spawner
         self._cwd = cwd
         self._emit = emit
@@ -111,13 +114,16 @@ class CompactionHooks:
             "tokens": facts.tokens,
             "cwd": str(self._cwd),
         }
-        folder = await asyncio.to_thread(_folder_with, json.dumps(told))
+        try:
+            folder = await asyncio.to_thread(_folder_with, await self._spawner.folder(), json.dumps(told))
+        except (SpawnerError, OSError) as error:
+            return _Ran(None, "", str(error))
         files = [str(folder / name) for name in ("in", "out", "err")]
         try:
             outcome = await self._spawner.run(
-                ["sh", "-c", _WRAPPER, "claw-hook", *files, command], cwd=self._cwd, timeout_s=self._timeout_s
+                ["/bin/sh", "-c", _WRAPPER, "claw-hook", *files, command], cwd=self._cwd, timeout_s=self._timeout_s
             )
-            said, complaint = await asyncio.to_thread(_read_both, folder)
+            said, complaint = map(self._without_secrets, await asyncio.to_thread(_read_both, folder))
         except (CommandNotStartedError, SpawnerError, OSError) as error:
             return _Ran(None, "", str(error))
         finally:
@@ -132,8 +138,8 @@ def _one_line(text: str, most_chars: int) -> str:
     return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
 
 
-def _folder_with(text: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="claw-hook-"))
+def _folder_with(place: Path, text: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="hook-", dir=place))
     (folder / "in").write_text(text + "\n")
     return folder
 

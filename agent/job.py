@@ -5,14 +5,18 @@ It starts and ends nothing; who holds it does.
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
 from agent.command_channel import RunOutcome
+from agent.job_file import JobFile
 from agent.job_line import JobLine, Look
+from agent.redaction_stream import RedactionStream
 from agent.tools.details import JobState
 from agent.tools.endings import describe_end
+from agent.tools.truncate import newest
 
 RECENT_CHARS = 32_000
 TITLE_CHARS = 80
@@ -38,7 +42,20 @@ class JobView(Struct, frozen=True):
 
 
 class Job:
-    def __init__(self, number: int, command: str, line: JobLine, started_ms: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        command: str,
+        line: JobLine,
+        started_ms: int,
+        file: JobFile,
+        stream: Callable[[], RedactionStream],
+    ) -> None:
+        """`file`: where its output can be read; `stream` makes what takes secrets out of further texts."""
+        self.file = file
+        self.has_news = asyncio.Event()
+        """Set when it wrote something."""
+        self._live, self._looked = stream(), stream()
         self.number = number
         self.command = command
         self.line = line
@@ -83,16 +100,18 @@ class Job:
 
     @property
     def path(self) -> str:
-        return str(self.line.path) if self.line.path.exists() else ""
+        return str(self.file.path) if self.file.path.exists() else ""
 
     def show(self, text: str) -> None:
         """A further piece of live output."""
-        self._recent += text
+        self.has_news.set()
+        self._recent += self._live.feed(text)
         if len(self._recent) > 2 * RECENT_CHARS:
-            self._recent = self._recent[-RECENT_CHARS:]
+            self._recent = newest(self._recent, RECENT_CHARS)
 
     def end(self) -> None:
         """Nothing of it runs any more."""
+        self._recent += self._live.finish()
         self._seconds = self.seconds
         self._ended = True
 
@@ -108,7 +127,20 @@ class Job:
                 if look.tail
                 else Look(look.head[:-cut], look.missing_bytes, b"")
             )
-        return look
+        await asyncio.to_thread(self.file.catch_up)
+        return self._without_secrets(look)
+
+    def _without_secrets(self, look: Look) -> Look:
+        """The beginning of what may become a secret waits for the next look."""
+        stream = self._looked
+        head = stream.feed(look.head.decode("latin-1"))
+        if look.missing_bytes:
+            head += stream.finish()
+        tail = stream.feed(look.tail.decode("latin-1"))
+        tail += stream.settle() if self.is_running else stream.finish()
+        if not look.missing_bytes:
+            head, tail = head + tail, ""
+        return Look(head.encode("latin-1"), look.missing_bytes, tail.encode("latin-1"))
 
     @property
     def ending(self) -> str:

@@ -14,9 +14,11 @@ from pathlib import Path
 from agent.config.paths import ensure_private_dir
 from agent.events import Emit, Notice
 from agent.job import EndedBy, Job, JobView, job_title
+from agent.job_file import JobFile
 from agent.job_line import JobLine
 from agent.processes import Spawner
 from agent.recorder import wall_clock_ms
+from agent.session_secrets import SessionSecrets
 from agent.tools.details import JobDetails
 from agent.transcript import Entry, Reminder, Result
 
@@ -26,6 +28,8 @@ SETTLE_S = 0.2
 """A command that ends within this time is told of as one that ended: it is wrong, or needs no background."""
 START_PATIENCE_S = 10.0
 """How long to wait for word that it runs: a job that stops its supervisor at once gives none."""
+FOLLOW_S = 0.2
+"""How far the file of a job may be behind what it writes."""
 KIND = "job"
 _TOLD = re.compile(r"^Job (\d+) \(", re.MULTILINE)
 
@@ -49,8 +53,10 @@ class Jobs:
         *,
         settle_s: float = SETTLE_S,
         clock: Callable[[], int] = wall_clock_ms,
+        secrets: SessionSecrets | None = None,
     ) -> None:
-        """`folder`: where outputs are written, private to the user."""
+        """`folder`: where outputs are written, private to the user and without secrets."""
+        self._secrets = secrets or SessionSecrets()
         self._spawner = spawner
         self._folder = folder
         self._emit = emit
@@ -91,7 +97,11 @@ class Jobs:
         self.check_room()
         with contextlib.suppress(OSError):  # without the file the job runs all the same
             ensure_private_dir(self._folder)
-        job = Job(self._next_number(), command, JobLine(self._path(self._last)), self._clock())
+        number = self._next_number()
+        raw = await self._spawner.folder() / f"job-{number}"
+        file = JobFile(raw, self._path(number), self._secrets.stream())
+        await asyncio.to_thread(file.catch_up)
+        job = Job(number, command, JobLine(raw), self._clock(), file, self._secrets.stream)
         self._jobs[job.number] = job
         job.is_told = True  # until it is left alone, whoever started it tells of its end
         job.task = asyncio.create_task(self._run(job, argv, cwd), name=f"job {job.number}")
@@ -115,12 +125,16 @@ class Jobs:
             started.cancel()
 
     async def _run(self, job: Job, argv: Sequence[str], cwd: Path) -> None:
+        following = asyncio.create_task(_follow(job), name=f"file of job {job.number}")
         try:
             await self._spawner.run(argv, cwd=cwd, timeout_s=None, on_output=job.show, job=job.line)
         except asyncio.CancelledError:
             pass  # it was ended; the line has the outcome
         except Exception as error:
             job.error = error
+        following.cancel()
+        if job.line.started.is_set():
+            await asyncio.to_thread(job.file.catch_up, to_the_end=True)
         job.end()
         self._forget_old()
         if not (self._closed or job.is_told or job.ended_by == "model"):
@@ -203,6 +217,15 @@ class Jobs:
         ended = [number for number, job in self._jobs.items() if not job.is_running and job.is_told]
         for number in ended[:-KEPT_ENDED]:
             del self._jobs[number]
+
+
+async def _follow(job: Job) -> None:
+    """Keep the file near to what the job writes."""
+    while True:
+        await job.has_news.wait()
+        job.has_news.clear()
+        await asyncio.to_thread(job.file.catch_up)
+        await asyncio.sleep(FOLLOW_S)
 
 
 def past_jobs(branch: Iterable[Entry]) -> tuple[int, dict[int, str]]:

@@ -5,7 +5,6 @@ One small file for each provider and address. Anything odd about it means that t
 
 import contextlib
 import hashlib
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from agent.config.paths import ensure_private_dir
+from agent.config.private_file import replace_private
 from agent.config.reading import UnreadableError, read_small
 from providers.base import ListedModel
 from providers.types import ProviderConfig
@@ -46,9 +46,7 @@ def save_listing(folder: Path, config: ProviderConfig, models: Sequence[ListedMo
     target = _file(folder, config)
     with contextlib.suppress(OSError):
         ensure_private_dir(target.parent)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}")
-        temporary.write_bytes(msgspec.json.encode(_Listing(time.time(), tuple(models))))
-        temporary.replace(target)
+        replace_private(target, msgspec.json.encode(_Listing(time.time(), tuple(models))))
 
 
 def _file(folder: Path, config: ProviderConfig) -> Path:

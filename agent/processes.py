@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -39,16 +39,29 @@ _BOOT = "import sys; sys.path.append(sys.argv[1]); from agent.spawner.main impor
 class Spawner:
     """The session's runner of commands. Starts its process when first needed, and a new one if that died."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """`environment` is where the commands' environment comes from; by default this process's, as it is now."""
-        self.environment = command_environment(os.environ if environment is None else environment)
+    def __init__(self, environment: Mapping[str, str] | None = None, extra: Iterable[str] = ()) -> None:
+        """`environment` is where the commands' environment comes from; by default this process's, as it is now. `extra`
+        names further variables of it that commands may see."""
+        self.environment = command_environment(os.environ if environment is None else environment, extra)
         """What a command gets by default. A snapshot: its `PATH` does not change any more."""
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._folder: Path | None = None
+        self._old_folders: list[Path] = []
+        """Of spawners that died while commands ran, whose supervisors go on."""
         self._numbers = count(1)
         self._open: set[asyncio.StreamWriter] = set()
         self._closed = False
+
+    async def folder(self) -> Path:
+        """A private folder for what commands of now need, which does not outlive claw.
+
+        Raises:
+            SpawnerError: as `start` does.
+        """
+        await self.start()
+        assert self._folder is not None
+        return self._folder
 
     @property
     def pid(self) -> int | None:
@@ -201,8 +214,11 @@ class Spawner:
             self._control.close()
             self._control = None
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._old_folders.append(self._folder)
             self._folder = None
+        if not self._open:
+            while self._old_folders:
+                shutil.rmtree(self._old_folders.pop(), ignore_errors=True)
         self._process = None
 
     async def aclose(self) -> None:
@@ -219,6 +235,7 @@ class Spawner:
             if loop.time() > deadline:
                 self._kill_process()
             await asyncio.sleep(0.002)
+        self._open.clear()
         self._discard()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agent.context.meter import Meter
-from agent.store.base import Blob, SessionStore
+from agent.store.base import AnyBlob, ReadOnlyError, SessionStore
 from agent.transcript import Entry, Payload, Transcript, decode_payload, encode_payload
 from agent.window import Window
 
@@ -38,8 +38,14 @@ class Recorder:
         """The key that the next entry will have."""
         return (self.transcript.head or 0) + 1
 
-    def append(self, *payloads: Payload, blobs: Iterable[Blob] = (), delivered: Iterable[int] = ()) -> list[Entry]:
-        """Append entries in one transaction, together with their blobs and the removal of delivered queue messages."""
+    def append(self, *payloads: Payload, blobs: Iterable[AnyBlob] = (), delivered: Iterable[int] = ()) -> list[Entry]:
+        """Append entries in one transaction, together with their blobs and the removal of delivered queue messages.
+
+        Raises:
+            ReadOnlyError: the session can only be read; nothing was appended.
+        """
+        if self.store.read_only:
+            raise ReadOnlyError(self.store.read_only)
         entries: list[Entry] = []
         for payload in payloads:
             entry = self.transcript.append(encodable(payload), self.now_ms())

@@ -1,167 +1,110 @@
-"""Takes secrets out of a text that leaves claw: keys by the formats of those who issue them, and values that are known.
+"""Takes secrets out of a text: keys by their forms (agent/secret_search.py), and values that are known whatever they look like.
 
-Each secret gets a number, the same wherever it stands, so that a reader can still follow which key was meant. Decisions:
-a false alarm costs a word, a miss costs an account, so what only looks like a key goes too where a name says that it is
-one (`password = …`); values of variables count from eight characters on, since shorter ones are words of their own.
+Each secret gets a number, the same wherever it stands, so that a reader can still follow which key was meant. Secrets are
+kept nowhere: what a redactor remembers of them is a hash under a key of this process. Decisions: values of variables count
+from eight characters on, since shorter ones are words of their own; a marker that stands in a text already keeps its number
+to itself, so that no secret is called by it later.
 """
 
+import base64
+import os
 import re
-from collections.abc import Iterable, Mapping
-from functools import cache
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from agent.secret_search import PLAIN_VALUE, PRIVATE_KEY, SECRET_NAME, Found, find_forms, resolve
+
 LEAST_VALUE_CHARS = 8
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|AUTH)(?:_|\d|$)")
-_PLAIN_VALUE = re.compile(r"[/~.][\w./~-]*|[a-z]+|\d+|true|false|https?://[^@]*", re.IGNORECASE)
-"""Paths, single words, numbers and addresses: what variables hold whose names only sound like it."""
-_OPEN, _CLOSE = "\uf8fe", "\uf8ff"
-_HELD = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-_EDGE = r"(?<![A-Za-z0-9_-])"
+MARKER = re.compile(r"\[redacted (\d{1,6})\]")
+"""What stands for a secret. The number is at least 1."""
+KNOWN = "known value"
+_BASE64_FROM_CHARS = 12
+_KEY_LINE = re.compile("[A-Za-z0-9+/=]{40,}")
+_LINE_OF = "\0line of "
+_HARD_TO_GUESS_CHARS = 20
+_HARD_TO_GUESS_DIFFERENT = 10
+_SALT_BYTES = 6
+_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|\r(?=\n)")
 
 
-class _Kind(NamedTuple):
-    name: str
-    hints: tuple[str, ...]
-    """One of these must be in the text, in lower case; to look for them is far quicker than for the pattern."""
-    pattern: str
-    """The group `secret`, where there is one, is what goes; otherwise all of it."""
-    ignore_case: bool = False
+class Marked(NamedTuple):
+    """A secret that was replaced."""
+
+    number: int
+    kind: str
+    """In words, for instance "GitHub token"."""
+    fingerprint: str
+    """By which the same secret is known again, see `fingerprint`; empty if none was made."""
 
 
-_KINDS = (
-    # models
-    _Kind("Anthropic", ("sk-ant-",), _EDGE + r"sk-ant-[A-Za-z0-9_-]{16,}"),
-    _Kind("OpenRouter", ("sk-or-",), _EDGE + r"sk-or-(?:v\d-)?[A-Za-z0-9]{16,}"),
-    _Kind("OpenAI, DeepSeek and alike", ("sk-",), _EDGE + r"sk-(?:proj-|svcacct-|admin-|None-)?[A-Za-z0-9_-]{20,}"),
-    _Kind("Google", ("aiza",), _EDGE + r"AIza[A-Za-z0-9_-]{35}"),
-    _Kind("Google, new", ("aq.",), _EDGE + r"AQ\.[A-Za-z0-9_-]{30,}"),
-    _Kind("xAI", ("xai-",), _EDGE + r"xai-[A-Za-z0-9]{20,}"),
-    _Kind("Groq", ("gsk_",), _EDGE + r"gsk_[A-Za-z0-9]{20,}"),
-    _Kind("Hugging Face", ("hf_",), _EDGE + r"hf_[A-Za-z0-9]{20,}"),
-    _Kind("Replicate", ("r8_",), _EDGE + r"r8_[A-Za-z0-9]{20,}"),
-    _Kind("Perplexity", ("pplx-",), _EDGE + r"pplx-[A-Za-z0-9]{20,}"),
-    _Kind("Fireworks", ("fw_",), _EDGE + r"fw_[A-Za-z0-9]{20,}"),
-    _Kind("NVIDIA", ("nvapi-",), _EDGE + r"nvapi-[A-Za-z0-9_-]{20,}"),
-    # code and packages
-    _Kind("GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _EDGE + r"gh[pousr]_[A-Za-z0-9]{20,}"),
-    _Kind("GitHub, fine-grained", ("github_pat_",), _EDGE + r"github_pat_[A-Za-z0-9_]{20,}"),
-    _Kind("GitLab", ("gl",), _EDGE + r"gl(?:pat|ptt|dt|rt|cbt|soat|agent|oas|ft|imt|ffct)-[A-Za-z0-9_.=-]{16,}"),
-    _Kind("Bitbucket", ("atbb", "atctt"), _EDGE + r"AT(?:BB|CTT)[A-Za-z0-9_=-]{24,}"),
-    _Kind("npm", ("npm_",), _EDGE + r"npm_[A-Za-z0-9]{30,}"),
-    _Kind("PyPI", ("pypi-",), _EDGE + r"pypi-AgE[A-Za-z0-9_-]{20,}"),
-    _Kind("RubyGems", ("rubygems_",), _EDGE + r"rubygems_[a-f0-9]{40,}"),
-    _Kind("crates.io", ("cio",), _EDGE + r"cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
-    _Kind("Docker", ("dckr_",), _EDGE + r"dckr_[po]at_[A-Za-z0-9_-]{20,}"),
-    # clouds
-    _Kind("AWS, id", ("akia", "asia", "abia", "acca"), _EDGE + r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _Kind(
-        "AWS, secret",
-        ("aws",),
-        r"aws.{0,20}?(?:secret|session).{0,20}?[=:]\s*[\"']?(?P<secret>[A-Za-z0-9/+=]{40,})",
-        True,
-    ),
-    _Kind("Google OAuth", ("ya29.",), _EDGE + r"ya29\.[A-Za-z0-9_-]{20,}"),
-    _Kind("Google OAuth secret", ("gocspx-",), _EDGE + r"GOCSPX-[A-Za-z0-9_-]{20,}"),
-    _Kind(
-        "Azure storage",
-        ("accountkey=", "sharedaccesskey="),
-        r"(?:Account|SharedAccess)Key=(?P<secret>[A-Za-z0-9+/=]{40,})",
-        True,
-    ),
-    _Kind("Azure SAS", ("sig=",), r"[?&]sig=(?P<secret>[A-Za-z0-9%+/=]{32,})"),
-    _Kind("DigitalOcean", ("do",), _EDGE + r"do[opr]_v1_[a-f0-9]{40,}"),
-    _Kind("Heroku", ("hrku-",), _EDGE + r"HRKU-[A-Za-z0-9_-]{20,}"),
-    _Kind("Fly", ("fm",), _EDGE + r"fm[12][ar]?_[A-Za-z0-9+/=_-]{40,}"),
-    _Kind("Databricks", ("dapi",), _EDGE + r"dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])"),
-    _Kind("Vault", ("hv",), _EDGE + r"hv[sbr]\.[A-Za-z0-9_-]{20,}"),
-    _Kind("Terraform", ("atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}"),
-    _Kind("Pulumi", ("pul-",), _EDGE + r"pul-[a-f0-9]{40}"),
-    _Kind("Doppler", ("dp.",), _EDGE + r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9.]{30,}"),
-    _Kind("Supabase", ("sbp_", "sb_secret_"), _EDGE + r"(?:sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,})"),
-    _Kind("PlanetScale", ("pscale_",), _EDGE + r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{20,}"),
-    # services
-    _Kind("Slack", ("xox", "xapp-"), _EDGE + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9.-]{10,}"),
-    _Kind(
-        "Slack webhook",
-        ("hooks.slack.com",),
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_-]{20,})",
-    ),
-    _Kind("Discord webhook", ("/api/webhooks/",), r"/api/webhooks/(?P<secret>\d{15,}/[A-Za-z0-9_-]{30,})"),
-    _Kind(
-        "Discord bot",
-        (".",),
-        _EDGE + r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z0-9_-])",
-    ),
-    _Kind("Telegram", (":aa",), r"(?<!\d)\d{8,10}:AA[A-Za-z0-9_-]{32,33}(?![A-Za-z0-9_-])"),
-    _Kind("Stripe", ("_live_", "_test_"), _EDGE + r"[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    _Kind("Webhook secret", ("whsec_",), _EDGE + r"whsec_[A-Za-z0-9+/=]{20,}"),
-    _Kind("Square", ("sq0", "eaaa"), _EDGE + r"(?:sq0[a-z]{3}-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{60})"),
-    _Kind("Shopify", ("shp",), _EDGE + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    _Kind("SendGrid", ("sg.",), _EDGE + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    _Kind("Mailgun", ("key-",), _EDGE + r"key-[a-f0-9]{32}(?![A-Za-z0-9])"),
-    _Kind("Mailchimp", ("-us",), _EDGE + r"[a-f0-9]{32}-us\d{1,2}(?![A-Za-z0-9])"),
-    _Kind("Twilio", ("sk",), _EDGE + r"SK[a-f0-9]{32}(?![A-Za-z0-9])"),
-    _Kind("Linear", ("lin_",), _EDGE + r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}"),
-    _Kind("Notion", ("ntn_", "secret_"), _EDGE + r"(?:ntn_|secret_)[A-Za-z0-9]{40,}"),
-    _Kind("Figma", ("figd_",), _EDGE + r"figd_[A-Za-z0-9_-]{20,}"),
-    _Kind("Postman", ("pmak-",), _EDGE + r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
-    _Kind("Atlassian", ("atatt3",), _EDGE + r"ATATT3[A-Za-z0-9_=-]{40,}"),
-    _Kind("Airtable", ("pat",), _EDGE + r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
-    _Kind("Dropbox", ("sl.",), _EDGE + r"sl\.(?:u\.)?[A-Za-z0-9_-]{60,}"),
-    _Kind("New Relic", ("nrak-",), _EDGE + r"NRAK-[A-Z0-9]{27}"),
-    _Kind("Grafana", ("glsa_", "glc_"), _EDGE + r"(?:glsa|glc)_[A-Za-z0-9+/=_]{30,}"),
-    _Kind("Sentry", ("sntry",), _EDGE + r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
-    _Kind("1Password", ("ops_",), _EDGE + r"ops_eyJ[A-Za-z0-9+/=_-]{40,}"),
-    # forms that anyone may use
-    _Kind(
-        "private key",
-        ("private key",),
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?:(?!-----BEGIN).){0,20000}?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{12,})*)",
-    ),
-    _Kind("age", ("age-secret-key-",), r"AGE-SECRET-KEY-1[A-Z0-9]{40,}", True),
-    _Kind("JSON web token", ("eyj",), _EDGE + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
-    _Kind("address with a password", ("://",), r"://[^\s/:@\"'<>]{0,256}:(?P<secret>[^\s/@\"'<>]{1,512})@", True),
-    _Kind(
-        "authorization",
-        ("bearer ", "basic ", "token "),
-        r"\b(?:authorization|proxy-authorization)[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+(?P<secret>[A-Za-z0-9._~+/=-]{8,})",
-        True,
-    ),
-    _Kind("bearer", ("bearer ",), r"\bbearer\s+(?P<secret>[A-Za-z0-9._~+/=-]{20,})", True),
-    _Kind(
-        "named so",
-        ("key", "token", "secret", "passw", "pwd", "credential"),
-        r"(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|refresh|bot|id)[_-]?token|client[_-]?secret|"
-        r"(?<![a-z])(?:token|secret|passw(?:or)?d|passphrase|pwd|credential)s?)"
-        r"\\?[\"']?\s*(?:=>|:=|[:=])\s*(?:\\?[\"'](?P<quoted>[^\s\"'\\]{8,})|(?P<secret>(?=[A-Za-z_~+/.=-]{0,200}\d)[A-Za-z0-9_~+/.=-]{16,}))",
-        True,
-    ),
-)
+class KnownValues:
+    """Secrets that are known, in each form in which they may stand in a text. More may be learnt at any time."""
 
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: dict[str, str] = {}
+        self._phrases: tuple[str, ...] = ()
+        self._any: re.Pattern[str] | None = None
+        self.learn(values)
 
-@cache
-def _patterns() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    return tuple(
-        (kind.hints, re.compile(kind.pattern, re.DOTALL | (re.IGNORECASE if kind.ignore_case else 0)))
-        for kind in _KINDS
-    )
+    def learn(self, values: Iterable[str]) -> None:
+        fresh = {form: value for value in values for form in _forms(value) if form not in self._values}
+        if fresh:
+            self._values = {**self._values, **fresh}
+            self._phrases = tuple(form for form in self._values if any(c.isspace() for c in form))
+            self._any = re.compile("|".join(map(re.escape, sorted(self._values, key=len, reverse=True))))
 
+    def find(self, text: str) -> list[tuple[Found, str]]:
+        """Where they stand, each with the value that it is a form of."""
+        if self._any is None or not any(form in text for form in self._values):
+            return []
+        return [(Found(*match.span(), KNOWN), self._values[match[0]]) for match in self._any.finditer(text)]
 
-KIND_NAMES = tuple(kind.name for kind in _KINDS)
+    def before_phrase(self, text: str, cut: int) -> int:
+        """Where to cut a text that goes on instead, so that a value with white space in it is not cut: further in front, or
+        at `cut`. Others are within a word."""
+        for form in self._phrases:
+            place = text.rfind(form)
+            if 0 <= place < cut < place + len(form):
+                cut = place
+            longest = min(len(form) - 1, len(text))
+            begun = next((n for n in range(longest, 0, -1) if text.endswith(form[:n])), 0)
+            cut = min(cut, len(text) - begun)
+        return cut
 
 
 class Redactor:
-    """Replaces secrets by `[redacted N]`. One for each document, so that its numbers begin at 1."""
+    """Replaces secrets by `[redacted N]`. One for each document or session, since its numbers belong together. It may be
+    used in several threads."""
 
-    def __init__(self, values: Iterable[str] = ()) -> None:
-        """`values`: secrets that are known whatever they look like, see `secret_values`."""
-        self._values = {form: value for value in values for form in _forms(value)}
-        longest_first = sorted(self._values, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self._numbers: dict[str, int] = {}
+    def __init__(self, values: Iterable[str] | KnownValues = (), taken: Iterable[Marked] = ()) -> None:
+        """`values`: secrets that are known whatever they look like, see `secret_values`. `taken`: numbers that are given
+        already."""
+        self._known = values if isinstance(values, KnownValues) else KnownValues(values)
+        self._key = os.urandom(16)
+        self._numbers: dict[bytes, int] = {}
+        self._before: list[tuple[int, str]] = []
+        self._next = 1
+        self._marked: dict[int, Marked] = {}
+        self._lines: dict[bytes, str] = {}
+        """Lines of private keys that were seen whole, by what stands for them, with the digest of the key."""
+        self._numbering = threading.Lock()
+        self.take_over(taken)
+
+    def take_over(self, taken: Iterable[Marked]) -> None:
+        """Go on with numbers that were given before: they mean what they meant."""
+        for mark in taken:
+            if mark.fingerprint:
+                self._before.append((mark.number, mark.fingerprint))
+            self._next = max(self._next, mark.number + 1)
+            self._marked.setdefault(mark.number, mark)
+
+    @property
+    def known(self) -> KnownValues:
+        return self._known
 
     @property
     def count(self) -> int:
@@ -169,17 +112,59 @@ class Redactor:
         return len(self._numbers)
 
     def text(self, text: str) -> str:
-        found: list[str] = []
-        if self._known is not None:
-            text = self._known.sub(lambda match: _hold(self._values[match[0]], found), text)
-        lower = text.lower()
-        for hints, pattern in _patterns():
-            if any(hint in lower for hint in hints):
-                text = pattern.sub(lambda match: _replace(match, found), text)
-        if not found:
-            return text
-        # Numbered last, in the order of the text and not of the kinds.
-        return _HELD.sub(lambda match: self._marker(found[int(match[1])]) if int(match[1]) < len(found) else "", text)
+        return self.take(text)[0]
+
+    def take(self, text: str) -> tuple[str, tuple[Marked, ...]]:
+        """The text without its secrets, and which they were, each once."""
+        found = self.find(text)
+        return self.render(text, found)
+
+    def find(self, text: str) -> list[tuple[Found, str]]:
+        """The secrets in the order of the text, each with what is to be numbered; none overlaps another. Control sequences
+        of a terminal inside of one do not hide it."""
+        if "[redacted " in text:
+            self._leave_out(text)
+        if "\x1b" not in text:
+            return self._find(text)
+        plain, places = _without_escapes(text)
+        secrets = {
+            Found(_place(places, found.start), _place(places, found.end - 1) + 1, found.kind): secret
+            for found, secret in self._find(plain)
+        }
+        # Also as it is: what looks like a control sequence may have swallowed a part of one.
+        secrets.update((found, secret) for found, secret in self._find(text) if found not in secrets)
+        return [(found, secrets[found]) for found in resolve(list(secrets))]
+
+    def _find(self, text: str) -> list[tuple[Found, str]]:
+        known = self._known.find(text)
+        values = dict(known)
+        if self._lines:
+            values.update(self._key_lines(text))
+        places = resolve([*values, *find_forms(text)])
+        return [
+            (found, values.get(found) or text[found.start : found.end])
+            for found in places
+            if not MARKER.fullmatch(text, found.start, found.end)
+        ]
+
+    def _key_lines(self, text: str) -> Iterator[tuple[Found, str]]:
+        """Single lines of private keys that were seen whole before, as a search finds them."""
+        for match in _KEY_LINE.finditer(text):
+            if (key := self._lines.get(self.digest(match[0]))) is not None:
+                yield Found(*match.span(), PRIVATE_KEY), key
+
+    def render(self, text: str, found: Iterable[tuple[Found, str]], start: int = 0) -> tuple[str, tuple[Marked, ...]]:
+        """The text from `start` on, with these places in it replaced. Of one that begins before `start` the rest goes."""
+        pieces: list[str] = []
+        marked: dict[int, Marked] = {}
+        for place, secret in found:
+            if place.end <= start:
+                continue
+            mark = self._mark(secret, place.kind)
+            marked.setdefault(mark.number, mark)
+            pieces += (text[start : max(start, place.start)], f"[redacted {mark.number}]")
+            start = place.end
+        return "".join((*pieces, text[start:])) if pieces else text[start:], tuple(marked.values())
 
     def value(self, value: Any) -> Any:
         """A copy of plain JSON values with every text in it redacted, keys of objects included."""
@@ -193,42 +178,117 @@ class Redactor:
 
     def _named(self, key: str, value: Any) -> Any:
         """A value whose key says that it is secret is one, though neither alone would tell."""
-        if isinstance(value, str) and _SECRET_NAME.search(key.upper()) and len(value) >= LEAST_VALUE_CHARS:
+        if isinstance(value, str) and SECRET_NAME.search(key.upper()) and len(value) >= LEAST_VALUE_CHARS:
             shown = self.text(value)
-            return shown if shown != value or _PLAIN_VALUE.fullmatch(value) else self._marker(value)
+            if shown != value or PLAIN_VALUE.fullmatch(value) or MARKER.search(value):
+                return shown
+            return f"[redacted {self._mark(value, 'named value').number}]"
         return self.value(value)
 
-    def _marker(self, secret: str) -> str:
-        return f"[redacted {self._numbers.setdefault(secret, len(self._numbers) + 1)}]"
+    def _mark(self, secret: str, kind: str) -> Marked:
+        digest = bytes.fromhex(secret[len(_LINE_OF) :]) if secret.startswith(_LINE_OF) else self.digest(secret)
+        with self._numbering:
+            number = self._numbers.get(digest)
+            if number is None:
+                number = next((n for n, print_ in self._before if has_fingerprint(secret, print_)), self._next)
+                self._numbers[digest] = number
+                if kind == PRIVATE_KEY:
+                    lines = _KEY_LINE.findall(secret)
+                    self._lines.update((self.digest(line), f"{_LINE_OF}{digest.hex()}") for line in lines)
+                self._next = max(self._next, number + 1)
+            if number not in self._marked:
+                self._marked[number] = Marked(number, kind, fingerprint(secret, kind))
+            return self._marked[number]
+
+    def marked_in(self, text: str) -> Iterator[Marked]:
+        """The secrets for which a marker stands in a text, however it came there."""
+        if "[redacted " in text:
+            for match in MARKER.finditer(text):
+                if (mark := self._marked.get(int(match[1]))) is not None:
+                    yield mark
+
+    def digest(self, secret: str) -> bytes:
+        """What stands for the secret in this process, and tells nothing of it."""
+        return blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
+
+    def _leave_out(self, text: str) -> None:
+        """Numbers of markers that stand there already are not given to anything else."""
+        highest = max((int(match[1]) for match in MARKER.finditer(text)), default=0)
+        with self._numbering:
+            self._next = max(self._next, highest + 1 if highest < 900_000 else 0)
 
 
-def _hold(secret: str, found: list[str]) -> str:
-    """What stands for a secret until all are found; no pattern takes it for a part of another."""
-    found.append(secret)
-    return f"{_OPEN}{len(found) - 1}{_CLOSE}"
+def fingerprint(secret: str, kind: str = "") -> str:
+    """By which a secret that comes again can be told, and not found out: a salted hash, cut to 64 bits. Empty for what could
+    be guessed, such as a password: of that nothing is kept."""
+    hard = (
+        len(secret) >= _HARD_TO_GUESS_CHARS
+        and len(set(secret)) >= _HARD_TO_GUESS_DIFFERENT
+        and any(c.isdigit() for c in secret)
+        and (kind == PRIVATE_KEY or not any(c.isspace() for c in secret))
+    )
+    return _fingerprint(secret, os.urandom(_SALT_BYTES)) if hard else ""
 
 
-def _replace(match: re.Match[str], found: list[str]) -> str:
-    groups = match.groupdict()
-    name = next((name for name in ("secret", "quoted") if groups.get(name)), 0)
-    whole, secret = match[0], match[name].rstrip(".")
-    if _OPEN in secret or secret.startswith("[redacted"):
-        return whole
-    start = match.start(name) - match.start()
-    return f"{whole[:start]}{_hold(secret, found)}{whole[start + len(secret) :]}"
+def has_fingerprint(secret: str, print_: str) -> bool:
+    try:
+        salt = bytes.fromhex(print_[: _SALT_BYTES * 2])
+    except ValueError:
+        return False
+    return len(salt) == _SALT_BYTES and _fingerprint(secret, salt) == print_
+
+
+def _fingerprint(secret: str, salt: bytes) -> str:
+    return salt.hex() + blake2b(secret.encode("utf-8", "surrogatepass"), salt=salt, digest_size=8).hexdigest()
+
+
+def without_secrets(text: str) -> str:
+    """The text with everything that has the form of a secret replaced by `[redacted]`, without numbers."""
+    return MARKER.sub("[redacted]", clean) if (clean := Redactor().text(text)) != text else text
+
+
+def count_text(count: int) -> str:
+    """In words for the screen; empty for none."""
+    return "" if not count else "1 secret redacted" if count == 1 else f"{count:,} secrets redacted"
 
 
 def secret_values(env: Mapping[str, str], names: Iterable[str] = ()) -> list[str]:
     """Values of the variables that hold keys: those named, and those whose names say so. Paths and plain words are left
     out."""
     given = set(names)
-    wanted = [value for name, value in env.items() if name in given or _SECRET_NAME.search(name.upper())]
-    return [value for value in wanted if len(value) >= LEAST_VALUE_CHARS and not _PLAIN_VALUE.fullmatch(value)]
+    wanted = [value for name, value in env.items() if name in given or SECRET_NAME.search(name.upper())]
+    return [value for value in wanted if len(value) >= LEAST_VALUE_CHARS and not PLAIN_VALUE.fullmatch(value)]
 
 
 def _forms(value: str) -> set[str]:
-    """A value as it is, and as it stands in an address or in JSON."""
+    """A value as it is, and as it stands in an address, in JSON, in base64, and in bytes taken for Latin-1."""
     if len(value) < LEAST_VALUE_CHARS:
         return set()
     in_json = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return {value, quote(value, safe=""), in_json}
+    data = value.encode("utf-8", "surrogatepass")
+    forms = {value, value.strip(), quote(value, safe="", errors="replace"), in_json, data.decode("latin-1")}
+    if len(value) >= _BASE64_FROM_CHARS:
+        forms.add(base64.b64encode(data).decode().rstrip("="))
+    return {form for form in forms if len(form) >= LEAST_VALUE_CHARS}
+
+
+def _without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without control sequences, and where its parts stood: (place in it, place in the text), ascending."""
+    pieces: list[str] = []
+    places: list[tuple[int, int]] = []
+    at = done = 0
+    for match in _ESCAPE.finditer(text):
+        if match.start() > done:
+            places.append((at, done))
+            pieces.append(text[done : match.start()])
+            at += match.start() - done
+        done = match.end()
+    places.append((at, done))
+    pieces.append(text[done:])
+    return "".join(pieces), places
+
+
+def _place(places: list[tuple[int, int]], at: int) -> int:
+    """Where in the text a character stands that is at `at` of the text without control sequences."""
+    start, stood = places[bisect_right(places, (at, 1 << 62)) - 1]
+    return stood + at - start

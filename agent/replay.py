@@ -8,12 +8,13 @@ from agent.events import (
     CompactionFinished,
     Event,
     MessageCompleted,
+    Notice,
     ToolFinished,
     ToolStarted,
     UserMessageAdded,
 )
 from agent.tools.details import TextDetails
-from agent.transcript import Assistant, AttachmentBlock, Compaction, Entry, Result, ShellBlock, User
+from agent.transcript import Assistant, AttachmentBlock, Compaction, Entry, Result, ShellBlock, Unknown, User
 from agent.window import MISSING_RESULT
 from providers.types import TextBlock, ToolCall
 
@@ -46,7 +47,13 @@ def replay(branch: Iterable[Entry]) -> Iterator[Event]:
                 open_calls.pop(result.call_id, None)
                 text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock))
                 yield ToolStarted(result.call_id, result.tool, result.title)
-                yield ToolFinished(result.call_id, result.tool, entry.key, result.is_error, result.details, text)
+                yield ToolFinished(
+                    result.call_id, result.tool, entry.key, result.is_error, result.details, text, len(result.redacted)
+                )
+            case Unknown(kind=kind, size_bytes=size):
+                yield Notice(
+                    "info", f"Entry {entry.key} ({kind}, {size:,} bytes) is of a kind that this claw does not know."
+                )
             case Compaction() as compaction:
                 yield CompactionFinished(
                     entry.key,

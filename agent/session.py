@@ -32,6 +32,7 @@ from agent.permissions.gate import Gate, Mode
 from agent.processes import Spawner
 from agent.recall import Recall
 from agent.session_view import SessionView
+from agent.store.base import ReadOnlyError
 from agent.store.titles import as_title
 from agent.transcript import Payload, Setting
 from agent.turn import Turn
@@ -109,7 +110,8 @@ class Session(SessionView):
     async def prepare(self, text: str, mentions: Sequence[str]) -> UserInput:
         """A message with the files it mentions, as `prompt` and `steer` take it; nothing is appended."""
         facts = self._talk.facts
-        return await make_user(text, mentions, self._gate.workspace, image_limits(facts.api) if facts.images else None)
+        given = await make_user(text, mentions, self._gate.workspace, image_limits(facts.api) if facts.images else None)
+        return replace(given, user=await asyncio.to_thread(self._talk.secrets.user, given.user)) if mentions else given
 
     async def prompt(self, message: str | UserInput) -> TurnEnded:
         """Append a user message and run the turn that answers it.
@@ -143,7 +145,7 @@ class Session(SessionView):
         entries = recorder.append(*payloads, blobs=given.blobs, delivered=delivered)
         key = entries[len(opening)].key
         self._talk.emit(UserMessageAdded(key, given.text))
-        self._talk.tell_attached(given)
+        self._talk.tell_given(given)
         self._talk.emit_gauge()
         turn = run_turn(Turn(self._talk), TurnStarted(self.id, key), self._talk.emit, self._max_turns)
         ended = await self._run(turn, TurnEnded("interrupted"))
@@ -155,7 +157,7 @@ class Session(SessionView):
         It stands in the session file until then."""
         given = message if isinstance(message, UserInput) else plain_input(message)
         self._talk.enqueue(given, "turn" if after_turn else "step")
-        self._talk.tell_attached(given)
+        self._talk.tell_given(given)
 
     def take_back(self) -> str | None:
         """The newest message that waits, which is not delivered then; None if none waits."""
@@ -164,6 +166,7 @@ class Session(SessionView):
     async def run_shell(self, command: str, *, in_window: bool = True) -> None:
         """Run a command that the user typed, without gate and sandbox. Its output goes with the next request if it is to
         be `in_window`; no turn begins with it. Cancelled, it is ended and what it said so far counts."""
+        self._raise_if_read_only()
         await self._shell.run(command, in_window=in_window)
 
     async def kill_job(self, number: int) -> None:
@@ -251,8 +254,17 @@ class Session(SessionView):
         self._talk.compactor.try_again()
 
     def _raise_if_running(self) -> None:
+        self._raise_if_read_only()
         if self.running:
             raise RuntimeError("a turn is running")
+
+    def _raise_if_read_only(self) -> None:
+        """
+        Raises:
+            ReadOnlyError
+        """
+        if self.read_only:
+            raise ReadOnlyError(self.read_only)
 
     async def _run(self, work: Coroutine[object, object, T], cancelled: T) -> T:
         """Run work that `interrupt` may cancel; being cancelled from outside cancels it too, and goes on outwards."""
@@ -334,7 +346,7 @@ class Session(SessionView):
         self._save_counts()
         await self._talk.jobs.close()
         await self._spawner.aclose()
-        await self._talk.provider.aclose()
+        await self._talk.close_providers()
         await asyncio.to_thread(self._talk.recorder.store.close)
 
     def _tell_fit(self) -> None:

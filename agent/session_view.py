@@ -10,6 +10,7 @@ from agent.permissions.gate import Gate
 from agent.recall import Hit, Recall
 from agent.replay import replay
 from agent.store.titles import title_of
+from agent.transcript import Entry
 
 if TYPE_CHECKING:
     from agent.context.cache_watch import CacheBreak
@@ -31,6 +32,29 @@ class SessionView:
     @property
     def id(self) -> str:
         return self._talk.session_id
+
+    def secrets_in(self, text: str) -> tuple[str, ...]:
+        """What looks like a secret in a text that the user is about to send, in words; what was accepted before does not."""
+        return self._talk.secrets.seen_in(text)
+
+    def accept_secrets(self, text: str) -> None:
+        """The user wants to send this text with its secrets."""
+        self._talk.secrets.accept(text)
+
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be added to it; empty: it can."""
+        return self._talk.recorder.store.read_only
+
+    @property
+    def unwritten(self) -> int:
+        """How many entries stand in memory alone, because the disk did not take them."""
+        return self._talk.recorder.store.unwritten
+
+    @property
+    def branch(self) -> Sequence[Entry]:
+        """What was said and done, root first; it grows."""
+        return self._talk.recorder.transcript.branch
 
     @property
     def provider_name(self) -> str:

@@ -12,8 +12,9 @@ ReadFile = Callable[[Path], str]
 """The whole text of a file with `\\n` line ends. Raises ToolError, whose text says why it cannot be read."""
 
 
-def workspace_reader(workspace: Workspace) -> ReadFile:
-    """Reads files inside the workspace, relative paths from where the session runs; what rules close stays closed."""
+def workspace_reader(workspace: Workspace, without_secrets: Callable[[str], str] = str) -> ReadFile:
+    """Reads files inside the workspace, relative paths from where the session runs; what rules close stays closed, and what
+    is secret in them is left out."""
 
     def read(path: Path) -> str:
         real = workspace.resolve(str(path))
@@ -23,6 +24,6 @@ def workspace_reader(workspace: Workspace) -> ReadFile:
         if workspace.is_closed is not None and workspace.is_closed(real):
             raise ToolError(f"{shown} may not be read: a rule under [permissions] deny closes it.")
         with workspace.open_file(real) as opened:
-            return with_newlines(read_text(opened, shown).text, "\n")
+            return without_secrets(with_newlines(read_text(opened, shown).text, "\n"))
 
     return read

@@ -159,7 +159,9 @@ class SummaryWriter:
     async def with_attachments(self, inputs: CompactionInputs, draft: Draft) -> CompactionInputs:
         """With the files that a compaction would attach again, read in a thread."""
         files = recent_files(inputs.branch, inputs.window, draft.first_kept, draft.first_replaced)
-        read = await asyncio.to_thread(read_attachments, files, self._talk.compaction.is_closed)
+        read = await asyncio.to_thread(
+            read_attachments, files, self._talk.compaction.is_closed, self._talk.secrets.text
+        )
         return replace(inputs, attachments=read)
 
     def in_vain(self, calls: SummaryCalls) -> None:

@@ -5,12 +5,14 @@ key, and a new entry's parent is the head, except a rewind's, whose parent is it
 root to the head. Nothing here is ever changed or removed.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
+from agent.packs import Opened, Pack, packed
 from agent.tools.details import ResultDetails
 from providers.types import (
     AssistantBlock,
@@ -44,6 +46,16 @@ class Prefix(Struct, frozen=True, tag="prefix"):
     version: str = ""
 
 
+class Redaction(Struct, frozen=True):
+    """A secret that was taken out when the entry was made; `[redacted N]` stands for it. See agent/redaction.py."""
+
+    number: int
+    kind: str
+    """In words."""
+    fingerprint: str = ""
+    """By which the same secret is known again; empty where it could be guessed by that."""
+
+
 class ShellBlock(Struct, frozen=True, tag="shell"):
     """A command that the user ran with `!`, and its output."""
 
@@ -63,6 +75,8 @@ class User(Struct, frozen=True, tag="user"):
     blocks: tuple[TextBlock | ImageBlock | ShellBlock | AttachmentBlock, ...]
     synthetic: bool = False
     """Written by claw to make the model go on (a cut or empty reply): not the user's words, never in the record."""
+    redacted: tuple[Redaction, ...] = ()
+    """What was taken out of commands' outputs and attached files, never of the words."""
 
 
 class Assistant(Struct, frozen=True, tag="assistant"):
@@ -117,6 +131,7 @@ class Result(Struct, frozen=True, tag="result"):
     details: ResultDetails | None = None
     files: tuple[FileFact, ...] = ()
     spill: Spill | None = None
+    redacted: tuple[Redaction, ...] = ()
 
 
 class Reminder(Struct, frozen=True, tag="reminder"):
@@ -217,23 +232,81 @@ class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
     """What the command line added to the system prompt."""
 
 
-Payload = Prefix | User | Assistant | Result | Reminder | Compaction | Clearing | Pin | Drop | Undo | Rewind | Setting
+class Unknown(Struct, frozen=True, tag="unknown"):
+    """An entry of a kind that a newer claw wrote. It keeps its place, and is shown as a line; it is never sent, and never
+    written: a session with one is only read. (Fields of an entry are added and never taken away, for the same reason.)"""
+
+    kind: str
+    size_bytes: int
 
 
-class Entry(Struct, frozen=True):
-    key: int
-    parent: int | None
-    time_ms: int
-    """Wall clock, for display only."""
-    payload: Payload
+Payload = (
+    Prefix
+    | User
+    | Assistant
+    | Result
+    | Reminder
+    | Compaction
+    | Clearing
+    | Pin
+    | Drop
+    | Undo
+    | Rewind
+    | Setting
+    | Unknown
+)
+
+
+class Entry:
+    """One entry. What it says never changes; how it keeps that does: see `Transcript`."""
+
+    __slots__ = ("_kept", "_place", "key", "kind", "parent", "time_ms")
+
+    def __init__(self, key: int, parent: int | None, time_ms: int, payload: Payload) -> None:
+        self.key = key
+        self.parent = parent
+        self.time_ms = time_ms
+        """Wall clock, for display only."""
+        self.kind = str(payload.__struct_config__.tag)
+        """Tells what the payload is without opening a pack."""
+        self._kept: Payload | Pack[Payload] = payload
+        self._place = 0
 
     @property
-    def kind(self) -> str:
-        return str(self.payload.__struct_config__.tag)
+    def payload(self) -> Payload:
+        kept = self._kept
+        return kept.values()[self._place] if isinstance(kept, Pack) else kept
+
+    @property
+    def is_packed(self) -> bool:
+        return isinstance(self._kept, Pack)
+
+    def pack(self, pack: "Pack[Payload]", place: int) -> None:
+        """Keep the payload as this value of a pack from now on."""
+        self._place = place  # before the pack: threads read it too
+        self._kept = pack
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        mine, theirs = (self.key, self.parent, self.time_ms), (other.key, other.parent, other.time_ms)
+        return mine == theirs and self.payload == other.payload
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Entry(key={self.key}, parent={self.parent}, time_ms={self.time_ms}, payload={self.payload!r})"
 
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
+_list_decoder: msgspec.json.Decoder[list[Payload]] = msgspec.json.Decoder(list[Payload])
+_TALK = frozenset({"assistant", "result"})
+_PACKED = _TALK | {"reminder", "compaction", "clearing"}
+"""Kinds that are long or many. The others are looked through all the time."""
+_PACKED_AT_ONCE = 2_000
+"""Most entries that one compaction packs, so that the first one of an old session takes no longer than any other."""
 
 
 def encode_payload(payload: Payload) -> bytes:
@@ -249,9 +322,14 @@ def decode_payload(raw: bytes | str) -> Payload:
 
 
 class Transcript:
-    """All entries of a session and its current branch. `append` is the only way in."""
+    """All entries of a session and its current branch. `append` is the only way in.
+
+    What a compaction replaced is hardly ever looked at again, so it is packed: of a long session there is many times more
+    of it than of what still counts.
+    """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._opened: Opened[Payload] = Opened(_list_decoder.decode)
         self._by_key: dict[int, Entry] = {}
         self._branch: list[Entry] = []
         for entry in entries:
@@ -281,7 +359,24 @@ class Transcript:
         is_rewind = isinstance(payload, Rewind)
         entry = Entry((self.head or 0) + 1, parent if is_rewind else self.head, time_ms, payload)
         self.add(entry)
+        if isinstance(payload, Compaction) and not payload.first_replaced:
+            self._pack_before(payload.first_kept)
         return entry
+
+    def _pack_before(self, key: int) -> None:
+        end = bisect_left(self._branch, key, key=lambda entry: entry.key)
+        wanted: list[Entry] = []
+        for entry in reversed(self._branch[:end]):
+            if entry.is_packed or len(wanted) == _PACKED_AT_ONCE:
+                break
+            if entry.kind in _PACKED:
+                wanted.append(entry)
+        # Apart, so that who looks for one kind opens few packs.
+        for kinds in (_TALK, _PACKED - _TALK):
+            chosen = [entry for entry in reversed(wanted) if entry.kind in kinds]
+            places = packed([encode_payload(entry.payload) for entry in chosen], self._opened)
+            for entry, (pack, place) in zip(chosen, places, strict=True):
+                entry.pack(pack, place)
 
     def add(self, entry: Entry) -> None:
         """Add an entry read from a store. Keys must grow.
@@ -307,10 +402,16 @@ class Transcript:
         return path
 
 
+def of_kinds(branch: Iterable[Entry], *kinds: type[Struct]) -> Iterator[Entry]:
+    """The entries of a branch with such payloads. No other payload is looked at, which may have to be unpacked for that."""
+    tags = {kind.__struct_config__.tag for kind in kinds}
+    return (entry for entry in branch if entry.kind in tags)
+
+
 def undone_keys(branch: Iterable[Entry]) -> frozenset[int]:
     """Keys of the entries that an undo on this branch has cancelled; an undo that was undone cancels nothing."""
     undone: set[int] = set()
-    for entry in sorted((e for e in branch if isinstance(e.payload, Undo)), key=lambda e: e.key, reverse=True):
+    for entry in sorted(of_kinds(branch, Undo), key=lambda e: e.key, reverse=True):
         if entry.key not in undone and isinstance(entry.payload, Undo):
             undone.update(entry.payload.keys)
     return frozenset(undone)

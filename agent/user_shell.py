@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent.events import Emit, ToolFinished, ToolProgress, ToolStarted
 from agent.processes import CommandNotStartedError, RunOutcome, Spawner, SpawnerError
+from agent.session_secrets import SessionSecrets
 from agent.tools.bash import Shell, find_shell
 from agent.tools.details import CommandDetails
 from agent.tools.endings import describe_end
 from agent.tools.terminal_text import show_output
-from agent.tools.truncate import cap_text
+from agent.tools.truncate import cap_text, newest
 from agent.transcript import Payload, ShellBlock, User
 from agent.user_input import UserInput
 
@@ -60,9 +61,9 @@ class UserShell:
         assert task is not None
         self._tasks.add(task)
         try:
-            block = await run_user_command(command, self._spawner, self._cwd, self._talk.emit)
+            user = await run_user_command(command, self._spawner, self._cwd, self._talk.emit, self._talk.secrets)
             if in_window:
-                self._take_in(UserInput(f"! {command}", User((block,))))
+                self._take_in(UserInput(f"! {command}", user))
         finally:
             self._tasks.discard(task)
 
@@ -81,8 +82,12 @@ class UserShell:
             self._talk.emit_gauge()
 
 
-async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit) -> ShellBlock:
+async def run_user_command(
+    command: str, spawner: Spawner, cwd: Path, emit: Emit, secrets: SessionSecrets | None = None
+) -> User:
     """Run a command in the user's name; its output streams as events. Cancelled, it is ended and the block says so.
+
+    What it becomes is a message of one block, without secrets, those in the command included: nobody else has to run it.
 
     It never raises for what the command does or is.
     """
@@ -93,7 +98,7 @@ async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit
 
     def progress(text: str) -> None:
         nonlocal partial
-        partial = (partial + text)[-_KEPT_PARTIAL_CHARS:]
+        partial = newest(partial + text, _KEPT_PARTIAL_CHARS)
         emit(ToolProgress(call_id, text))
 
     outcome: RunOutcome | None = None
@@ -102,6 +107,8 @@ async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit
         shell = _shell(command, spawner)
         outcome = await spawner.run([*shell.argv, command], cwd=cwd, timeout_s=TIME_LIMIT_S, on_output=progress)
         details = _details(command, outcome)
+        if outcome.spill_file is not None:
+            outcome.spill_file.unlink(missing_ok=True)
     except asyncio.CancelledError:
         data = partial.encode("utf-8", "replace")
         ran_ms = round((time.monotonic() - begun) * 1000)
@@ -111,10 +118,13 @@ async def run_user_command(command: str, spawner: Spawner, cwd: Path, emit: Emit
     except (CommandNotStartedError, SpawnerError, ValueError) as error:
         problem = str(error)
         details = CommandDetails(command, problem, None, 0, "cancelled", note="not run")
-    block = ShellBlock(command, _shown(details))
+    secrets = secrets or SessionSecrets()
+    user = secrets.user(User((ShellBlock(command, _shown(details)),)))
+    (block,) = user.blocks
+    assert isinstance(block, ShellBlock)
     failed = outcome is None or outcome.status != "exited" or outcome.exit_code != 0
-    emit(ToolFinished(call_id, TOOL, 0, failed, details, block.output))
-    return block
+    emit(ToolFinished(call_id, TOOL, 0, failed, secrets.details(details), block.output, len(user.redacted)))
+    return user
 
 
 def _shell(command: str, spawner: Spawner) -> Shell:

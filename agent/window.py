@@ -11,6 +11,7 @@ with a text of its own. What is pinned stands in a compaction's message as that 
 undone. A dropped result takes its call along, and a dropped reply its results.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from agent.transcript import (
@@ -27,6 +28,7 @@ from agent.transcript import (
     Setting,
     Undo,
     User,
+    of_kinds,
     undone_keys,
 )
 from agent.window_blocks import assistant_blocks, render_rider, user_blocks, visible
@@ -42,6 +44,9 @@ from providers.types import (
 )
 
 MISSING_RESULT = "[No result: the call was interrupted. Its effects are unknown; check before you rely on them.]"
+
+_CHANGING = (Setting, Prefix, Compaction, Clearing, Drop, Pin, Undo, Rewind, Reminder)
+"""What can change how other entries stand in the window."""
 
 
 class Window:
@@ -142,7 +147,7 @@ class Window:
         self.prefix = Prefix((), ())
         self.provider = self.model = self.family = self.mode = ""
         self.api, self.effort = "anthropic", None
-        for entry in branch:
+        for entry in of_kinds(branch, *_CHANGING):
             if isinstance(entry.payload, Setting | Prefix):
                 if self._breaks(entry):
                     self.generation = entry.key
@@ -165,7 +170,7 @@ class Window:
         pins: set[int] = set()
         ranges: set[int] = set()
         self._reminders_of = {}
-        for entry in branch:
+        for entry in of_kinds(branch, *_CHANGING):
             payload = entry.payload
             if isinstance(payload, Reminder) and payload.of is not None:
                 self._reminders_of.setdefault(payload.of, []).append(entry)
@@ -194,13 +199,24 @@ class Window:
     def _place_compaction(self, entry: Entry, branch: Sequence[Entry]) -> int:
         """Put its message first; the key from which on entries stand behind it."""
         assert isinstance(entry.payload, Compaction)
-        # What is replaced is folded all the same: a reminder that still waited there belongs to a message that stays.
-        for replaced in branch:
-            if replaced.key < entry.payload.first_kept and not isinstance(replaced.payload, Setting | Prefix):
-                self._fold(replaced)
+        # A reminder that still waited where it is cut belongs to a message that stays.
+        replaced = branch[: bisect_left(branch, entry.payload.first_kept, key=lambda entry: entry.key)]
+        for one in replaced[self._newest_host(replaced) :]:
+            if not isinstance(one.payload, Setting | Prefix):
+                self._fold(one)
         self._clear_messages()
         self._push_compaction(entry.key, entry.payload)
         return entry.payload.first_kept
+
+    def _newest_host(self, branch: Sequence[Entry]) -> int:
+        """Place of the newest message of the user; nothing that came before it can still be waiting. 0: there is none."""
+        for place in range(len(branch) - 1, -1, -1):
+            entry = branch[place]
+            if entry.kind == "user" and entry.key not in self._dropped:
+                assert isinstance(entry.payload, User)
+                if user_blocks(entry.key, entry.payload, self._cleared):
+                    return place
+        return 0
 
     def _push_compaction(self, key: int, payload: Compaction) -> None:
         reattached = [r for r in self._reminders_of.get(key, []) if r.key not in self._dropped]
@@ -262,7 +278,8 @@ class Window:
         self.mode = payload.mode or self.mode
 
     def _fold_assistant(self, key: int, payload: Assistant) -> None:
-        same = payload.api == self.api and payload.family == self.family
+        # Two servers may speak one API for one model, and yet not read each other's signatures.
+        same = (payload.api, payload.family, payload.provider) == (self.api, self.family, self.provider)
         self.sent = len(self.messages) if key > self.generation else 0
         dropped = self._dropped_calls.get(key, ())
         if blocks := assistant_blocks(key, payload.blocks, self._cleared, dropped, keep_reasoning=same):

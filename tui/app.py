@@ -25,12 +25,14 @@ from tui.composing.writing import Writing
 from tui.current import CurrentSession, SessionOpened
 from tui.feed import EventsArrived
 from tui.overlays import Overlays
+from tui.painting import NarrowPainting
 from tui.presenter import Presenter
 from tui.questions import QuestionAsked
 from tui.signals import Waker
 from tui.terminal_input import TerminalDriver
 from tui.theming import ThemedApp
 from tui.welcome import welcome_text
+from tui.widgets.banner import Banner
 from tui.widgets.completion import CompletionList
 from tui.widgets.queue import QueueView
 from tui.widgets.status import StatusFacts, StatusLine, short_folder
@@ -43,7 +45,7 @@ LONG_PAST = 400  # events of a resumed session that can be drawn at once
 END_S = 1.4  # for an orderly end on a signal
 
 
-class ClawApp(tuning.SureTimers, ThemedApp):
+class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
     """The screen of claw. Its return code is the exit code."""
 
     CSS_PATH = "claw.tcss"
@@ -73,7 +75,8 @@ class ClawApp(tuning.SureTimers, ThemedApp):
         self._writing = Writing(self, launch, self.current, self.send, self._working.hint)
         self._composer = self._writing.composer
         self._status = StatusLine(id="status")
-        widgets = (self._pane.view, self._status, self._working, self._queue)
+        self._banner = Banner(id="banner")
+        widgets = (self._pane.view, self._status, self._working, self._queue, self._banner)
         self._presenter = Presenter(*widgets, self._refresh_branch, self.overlays.summary_news)
         self.waker: Waker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,7 +89,8 @@ class ClawApp(tuning.SureTimers, ThemedApp):
         self._leaving: asyncio.Task[None] | None = None
 
     def compose(self) -> ComposeResult:
-        yield from (self._pane, self._queue, self._working, self._composer, self._status, self._writing.popup)
+        yield from (self._pane, self._banner, self._queue, self._working)
+        yield from (self._composer, self._status, self._writing.popup)
 
     # ------------------------------------------------------------------ start and end
 
@@ -94,10 +98,9 @@ class ClawApp(tuning.SureTimers, ThemedApp):
         self._loop = asyncio.get_running_loop()
         if not self.is_headless:
             self.waker = Waker(self._loop)
-        launch = self.launch
-        self._status.facts = StatusFacts(launch.model, launch.mode, cwd=short_folder(launch.cwd))
-        self._pane.view.add_notice("info", welcome_text(launch.version, launch.cwd, launch.model))
-        self._presenter.show_all(launch.notices)
+        self._status.facts = StatusFacts(self.launch.model, self.launch.mode, cwd=short_folder(self.launch.cwd))
+        self._pane.view.add_notice("info", welcome_text(self.launch.version, self.launch.cwd, self.launch.model))
+        self._presenter.show_all(self.launch.notices)
         # Coming back from Ctrl+Z, Textual enters the screen again and draws nothing by itself.
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.call_after_refresh(self._after_first_frame)
@@ -116,7 +119,7 @@ class ClawApp(tuning.SureTimers, ThemedApp):
 
     def leave(self, code: int = 0, within_s: float = 2.0) -> None:
         """End in order: stop the turn, close the session, give the terminal back."""
-        if self._leaving is None:
+        if self._leaving is None and (code or self.current.may_be_left()):
             self._leaving = asyncio.get_running_loop().create_task(self._leave(code, within_s))
 
     async def _leave(self, code: int, within_s: float) -> None:

@@ -68,6 +68,15 @@ class SessionControls(Protocol):
 
     @property
     def title(self) -> str: ...
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be added to it; empty: it can."""
+        ...
+
+    @property
+    def unwritten(self) -> int:
+        """How many entries stand in memory alone, because the disk did not take them."""
+        ...
 
     def set_title(self, title: str) -> None:
         """Call the session so from now on; empty: after its first message.
@@ -84,6 +93,14 @@ class SessionControls(Protocol):
 
     @property
     def queued(self) -> tuple[str, ...]: ...
+
+    def secrets_in(self, text: str) -> tuple[str, ...]:
+        """What looks like a secret in a text that is about to be sent, in words; what was accepted before does not."""
+        ...
+
+    def accept_secrets(self, text: str) -> None:
+        """The user wants to send this text with its secrets."""
+        ...
 
     async def prepare(self, text: str, mentions: Sequence[str]) -> "UserInput":
         """A message with the files that it names; nothing is sent."""
@@ -203,10 +220,12 @@ class SessionControls(Protocol):
 
 
 class Target(Struct, frozen=True):
-    """Which session to open. `start`: what the command line says; `resume` and `fork` name one by its id."""
+    """Which session to open. `start`: what the command line says; `resume`, `fork` and `read` name one by its id."""
 
-    kind: Literal["start", "new", "resume", "fork", "demo"] = "start"
+    kind: Literal["start", "new", "resume", "fork", "read", "demo"] = "start"
     session_id: str = ""
+    reason: str = ""
+    """Why it is only to be read."""
 
 
 OpenSession = Callable[[Target, Emit, Approver], Awaitable[SessionControls]]

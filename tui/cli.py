@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 from claw import __version__
 from tui.launch.arguments import UsageError, parse
+from tui.standard_streams import clean_streams
 
 if TYPE_CHECKING:
     from tui.launch.startup import Startup
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
-_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def run(argv: Sequence[str]) -> int:
     """Run claw. Errors go to standard error, one line of what and one of what to do; a closed pipe ends it quietly."""
-    _open_closed_streams()
+    with clean_streams():
+        return _run_to_an_end(argv)
+
+
+def _run_to_an_end(argv: Sequence[str]) -> int:
     gc.disable()  # what a start makes stays; to look for garbage in it while it grows costs a seventh of the start
     try:
         code = _run(argv)
@@ -35,6 +39,11 @@ def run(argv: Sequence[str]) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        from tui.crash import crash_text
+
+        sys.stderr.write(crash_text(error))
+        return EXIT_FAILED
     finally:
         gc.enable()
 
@@ -42,14 +51,6 @@ def run(argv: Sequence[str]) -> int:
 def _drop_output() -> None:
     """What is still buffered cannot be delivered; without this the interpreter would complain at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _open_closed_streams() -> None:
-    """Give standard streams that were closed a quiet place, so that no file that is opened later takes their number."""
-    for name, mode in _STREAMS:
-        if getattr(sys, name) is None:
-            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is this stream's own
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -66,6 +67,10 @@ def _run(argv: Sequence[str]) -> int:
 
             check_tools(arguments.tools)
         with starting(arguments, dict(os.environ), __version__) as startup:
+            if startup.env.get("CLAW_LOG"):
+                from tui.launch.log import keep_log
+
+                keep_log(startup)
             match arguments.command:
                 case "config" if arguments.action == "set":
                     from tui.subcommands.config_edit import set_config

@@ -14,10 +14,12 @@ from textual.message import Message
 
 from agent.events import Event, Notice, QueueChanged, SettingChanged, TurnEnded
 from providers.types import Effort
-from tui.bridge import MODES, Launch, Mode, SessionControls, Target
+from tui.bridge import MODES, Launch, Mode, SessionControls, StrayKeys, Target
 from tui.composing.outgoing import Outgoing, joined
 from tui.feed import EventFeed
-from tui.questions import ask_include, make_approver, make_confirm
+from tui.questions import ask_include, ask_secrets, make_approver, make_confirm
+from tui.session_seam import SessionTakenError, lost_text
+from tui.unwritable import Leaving, another_way, give_back
 
 if TYPE_CHECKING:
     from agent.user_command import UserCommand
@@ -51,6 +53,8 @@ class CurrentSession:
         """What was last asked for; another try opens the same."""
         self._waiting: list[Outgoing] = []
         """Sent before a session was open, or while it could take no message."""
+        self._asking: asyncio.Task[None] | None = None
+        """The newest message that a person has to decide on."""
         self._reading: asyncio.Task[None] | None = None
         """The newest message whose files are being read."""
         self._commands: list[UserCommand] = []
@@ -60,6 +64,7 @@ class CurrentSession:
         self._settling = False
         """Whether a person still decides what the session's instructions may include."""
         self._work: asyncio.Task[Any] | None = None
+        self._leaving = Leaving()
         self._work_kind: Literal["turn", "attended", ""] = ""
 
     @property
@@ -84,11 +89,20 @@ class CurrentSession:
             self._opening = asyncio.create_task(self._open(target), name="open session")
 
     async def _open(self, target: Target) -> None:
-        if self._session is not None and target.kind == "resume" and target.session_id == self._session.id:
+        open_now = self._session
+        if open_now is not None and target == Target("resume", open_now.id) and not open_now.read_only:
             return self.notice("info", "That session is open already.")
         feed = EventFeed(self._post)
         try:
             session = await self._launch.open(target, feed.emit, make_approver(self._post))
+        except SessionTakenError as taken:
+            if (instead := await another_way(self._post, taken)) is not None:
+                return await self._open(instead)
+            if self._session is None:
+                self.notice(
+                    "info", "No session is open.", "/new begins one, /resume shows all; Enter tries this one again."
+                )
+            return None
         except Exception as error:
             retry = "" if self._session is not None else "Enter tries again."
             return self.notice("error", f"The session could not be opened: {said(error)}", retry)
@@ -115,6 +129,8 @@ class CurrentSession:
 
     async def _settle_includes(self, session: SessionControls) -> None:
         """Ask about every include that leaves the workspace."""
+        if session.read_only:
+            return
         allowed = False
         try:
             for question in await self._launch.open_includes(session):
@@ -131,6 +147,8 @@ class CurrentSession:
             await asyncio.wait_for(session.close(), CLOSE_TIMEOUT_S)
         except Exception as error:
             self.notice("warning", f"The last session did not close cleanly: {said(error)}")
+        if session.unwritten:
+            self.notice("error", lost_text(session.id, session.unwritten))
 
     async def _stop_work(self, session: SessionControls) -> None:
         if session.running:
@@ -143,6 +161,10 @@ class CurrentSession:
         if not work.done():
             work.cancel()
             await asyncio.wait({work}, timeout=CLOSE_TIMEOUT_S)
+
+    def may_be_left(self) -> bool:
+        """Whether nothing is lost if claw ends now, or the user was told so and leaves all the same."""
+        return self._leaving.is_free(self._session, self.notice)
 
     async def aclose(self) -> None:
         """Stop everything and close the session. Takes two seconds at worst."""
@@ -160,6 +182,8 @@ class CurrentSession:
     def send(self, text: str, mentions: Sequence[str] = (), *, after_turn: bool = False) -> bool:
         """Send a message with the files it names: as a turn, into the running turn, or later. True if a turn begins with
         it now."""
+        if give_back(self._session, text, self._post, self.notice):
+            return False
         message = Outgoing(text, tuple(mentions), after_turn)
         session = self._session
         if session is None or self._settling:
@@ -167,10 +191,22 @@ class CurrentSession:
             if self._launch.missing_key is None or self._opening is not None:
                 self.open(self._target)
             return False
+        if seen := session.secrets_in(text):
+            self._asking = asyncio.create_task(self._ask_first(session, message, seen), name="ask about secrets")
+            return False
         if message.mentions or (self._reading is not None and not self._reading.done()):
             self._reading = asyncio.create_task(self._read(self._reading, session, message), name="read mentions")
             return False
         return self._deliver(session, message, text)
+
+    async def _ask_first(self, session: SessionControls, message: Outgoing, seen: tuple[str, ...]) -> None:
+        """Send a message with secrets in it if the user says so, once for each secret; else give it back."""
+        if await ask_secrets(self._post, seen):
+            session.accept_secrets(message.text)
+            self.send(message.text, message.mentions, after_turn=message.after_turn)
+        else:
+            self._post(StrayKeys(message.text))
+            self.notice("info", "The message was not sent; it is in the composer again.")
 
     async def _read(self, before: "asyncio.Task[None] | None", session: SessionControls, message: Outgoing) -> None:
         """Take in what a message names, then send it, behind those that were sent before it."""
@@ -230,6 +266,8 @@ class CurrentSession:
 
     def run_shell(self, command: "UserCommand") -> None:
         """Run a command in the user's name, also while a turn runs; several one after the other."""
+        if give_back(self._session, f"{'!' if command.in_window else '!!'}{command.command}", self._post, self.notice):
+            return
         self._commands.append(command)
         self._next_command()
 

@@ -9,7 +9,8 @@ from agent.permissions.approval import ApprovalRequest
 from tui.bridge import IncludeQuestion, Launch, SessionControls, Target
 from tui.current import CurrentSession, said
 from tui.more_overlays import MoreOverlays
-from tui.questions import QuestionAsked
+from tui.questions import QuestionAsked, SecretsSeen
+from tui.session_seam import SessionTakenError
 from tui.theming import ThemedApp
 
 if TYPE_CHECKING:
@@ -157,6 +158,8 @@ class Overlays(MoreOverlays):
         def answered(answer: object) -> None:
             if not future.done():
                 future.set_result(answer)
+            if answer == "another":
+                self.pick_session()
 
         future.add_done_callback(lambda done: screen.withdraw() if done.cancelled() else None)
         self._app.push_screen(screen, answered)
@@ -167,6 +170,14 @@ class Overlays(MoreOverlays):
             from tui.screens.approval import ApprovalScreen
 
             return ApprovalScreen(request)
+        if isinstance(request, SecretsSeen):
+            from tui.screens.typed_secret import TypedSecretScreen
+
+            return TypedSecretScreen(request)
+        if isinstance(request, SessionTakenError):
+            from tui.screens.busy_session import BusySessionScreen
+
+            return BusySessionScreen(request)
         if isinstance(request, IncludeQuestion):
             from tui.screens.include_consent import IncludeConsentScreen
 

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from agent import events
 from providers.types import TextBlock, ThinkingBlock
 from tui.money import money
+from tui.tuning import Rest
+from tui.widgets.banner import Banner
 from tui.widgets.queue import QueueView
 from tui.widgets.status import StatusLine, short_tokens
 from tui.widgets.transcript import TranscriptView
@@ -39,6 +41,7 @@ class Presenter:
         status: StatusLine,
         working: WorkingLine,
         queue: QueueView,
+        banner: Banner,
         on_turn_end: Callable[[], None],
         on_summary_news: Callable[[str], None] = lambda news: None,
     ) -> None:
@@ -47,7 +50,9 @@ class Presenter:
         self._status = status
         self._working = working
         self._queue = queue
+        self._banner = banner
         self._on_turn_end = on_turn_end
+        self._rest = Rest()
         self._on_summary_news = on_summary_news
         self._compaction = ""
         """Trigger of the compaction under way."""
@@ -56,6 +61,7 @@ class Presenter:
         self._model = ""
         self._in_turn = False
         self._running_tools: dict[str, str] = {}
+        transcript.on_frame = working.in_step
 
     def reset(self) -> None:
         """Nothing of the last session stays on the screen."""
@@ -65,6 +71,7 @@ class Presenter:
         self._running_tools.clear()
         self._working.end()
         self._queue.texts = ()
+        self._banner.text = ""
         self._transcript.clear()
 
     def show_all(self, past: Iterable[events.Event]) -> None:
@@ -117,12 +124,15 @@ class Presenter:
             case events.RetryScheduled():
                 self._show_retry(event)
             case events.TurnEnded(reason=reason, error=error):
+                self._rest.turn_ended()
                 self._transcript.end_message()
                 self._in_turn = False
                 self._working.end()
                 self._running_tools.clear()
                 self._show_end(reason, error)
                 self._on_turn_end()
+            case events.RecordingChanged(fault=fault, remedy=remedy):
+                self._show_recording(fault, remedy)
             case _:
                 pass
 
@@ -154,7 +164,7 @@ class Presenter:
                 self._working.begin("running your command")
         else:
             self._running_tools.pop(event.call_id, None)
-            self._transcript.finish_tool(event.call_id, event.is_error, event.details, event.text)
+            self._transcript.finish_tool(event.call_id, event.is_error, event.details, event.text, event.redacted)
             if alone:
                 self._working.end()
         if alone:
@@ -178,6 +188,12 @@ class Presenter:
         self._status.facts = replace(
             self._status.facts, model=f"{event.provider}/{event.model}", mode=event.mode, effort=event.effort
         )
+
+    def _show_recording(self, fault: str, remedy: str) -> None:
+        """What is wrong stays in sight for as long as it is."""
+        if self._banner.text and not fault:
+            self._transcript.add_notice("info", "The session is written again, with all that was kept in memory.")
+        self._banner.text = f"{fault} {remedy}".rstrip()
 
     def _show_compaction(
         self, event: events.CompactionStarted | events.CompactionProgress | events.CompactionFinished

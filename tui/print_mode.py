@@ -1,6 +1,8 @@
 """Tasks without a screen: reads the same events as the TUI and writes text, one JSON object, or the events themselves.
 
 Standard output gets what was asked for and nothing else; everything for the person at the terminal goes to standard error.
+Decision: a file or pipe gets the answer's text to the byte, since a script may depend on it; a terminal gets it as the screen
+shows it. JSON is the same everywhere, with escapes for what a terminal might act on.
 """
 
 import asyncio
@@ -18,13 +20,16 @@ from agent.events import Event, TurnEnded, TurnStarted
 from agent.session import Session
 from tui.headless.collector import Collector
 from tui.headless.output_schema import AnswerSchema
-from tui.headless.stream_json import EventStream, Result, TokenUsage
+from tui.headless.stream_json import EventStream, Result, TokenUsage, encoded
+from tui.sanitize import clean, spelled_json
+from tui.session_seam import lost_text
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_LIMIT, EXIT_CONTEXT = 0, 1, 2, 3, 4, 5
 _PATIENCE_S = 0.5
 """How long a reader that does not read may hold up an end by a signal."""
+_AGAIN_S = 1.0
 
 
 class Messages(Protocol):
@@ -108,6 +113,8 @@ class PrintRun:
                 last = await self._answer_all()
         finally:
             await self._session.close()
+            if self._session.unwritten:
+                complain(lost_text(self._session.id, self._session.unwritten))
         ending = self._failure or last
         if self._signal is not None:
             ending = Ending(
@@ -178,14 +185,15 @@ class PrintRun:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """The first SIGINT, SIGTERM or SIGHUP ends the run and is remembered."""
+        """The first signal ends the run and is remembered. A command that does not end in a second is then killed."""
         loop = asyncio.get_running_loop()
 
         def stop(number: int) -> None:
             self._signal = self._signal or number
             self.end()
+            loop.call_later(_AGAIN_S, self.end)
 
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
         for number in numbers:
             loop.add_signal_handler(number, stop, number)
         try:
@@ -214,7 +222,7 @@ class PrintRun:
             await self._stream.finish(None if self._signal is None else _PATIENCE_S)
         elif output_format == "json":
             fields = {name: value for name, value in msgspec.to_builtins(result).items() if name != "type"}
-            _write(msgspec.json.encode(fields).decode() + "\n")
+            _write(spelled_json(encoded(fields).decode()) + "\n")
         elif result.result:
             _write(result.result if result.result.endswith("\n") else result.result + "\n")
 
@@ -235,8 +243,8 @@ def exit_code(ended: TurnEnded, refused: bool) -> int:
 
 
 def complain(text: str) -> None:
-    """Tell the person at the terminal: what, and behind it what to do."""
-    print("claw: " + text.replace("\n", "\n      "), file=sys.stderr)
+    """Tell the person at the terminal: what, and behind it what to do. The text may be foreign."""
+    print("claw: " + clean(text).replace("\n", "\n      "), file=sys.stderr)
 
 
 def _write(text: str) -> None:
@@ -244,5 +252,7 @@ def _write(text: str) -> None:
     Raises:
         BrokenPipeError: nobody reads.
     """
+    if sys.stdout.isatty():
+        text = clean(text)
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()

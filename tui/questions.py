@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from textual.message import Message
 
 from agent.permissions.approval import Answer, ApprovalRequest, Approver, Deny
@@ -13,15 +14,26 @@ from tui.bridge import IncludeQuestion
 
 if TYPE_CHECKING:
     from agent.fitting import CompactionCost, Confirm
+    from tui.screens.busy_session import Choice
+    from tui.session_seam import SessionTakenError
 
 Reply = asyncio.Future[Any]
 """What the dialog of a question was closed with; None without an answer."""
 
 
+class SecretsSeen(Struct, frozen=True):
+    """A message that is about to be sent looks as if it held secrets."""
+
+    what: tuple[str, ...]
+    """In words."""
+
+
 class QuestionAsked(Message, bubble=False):
     """Something waits for a person. Cancelling `future` takes the question back."""
 
-    def __init__(self, request: "ApprovalRequest | CompactionCost | IncludeQuestion", future: Reply) -> None:
+    def __init__(
+        self, request: "ApprovalRequest | CompactionCost | IncludeQuestion | SecretsSeen | SessionTakenError", future: Reply
+    ) -> None:
         super().__init__()
         self.request = request
         self.future = future
@@ -52,8 +64,20 @@ async def ask_include(post: Callable[[Message], object], question: IncludeQuesti
     return decided
 
 
+async def ask_taken(post: Callable[[Message], object], taken: "SessionTakenError") -> "Choice | None":
+    """What to do about a session that cannot be written; None: nothing."""
+    chosen: Choice | None = await _answer(post, taken)
+    return chosen
+
+
+async def ask_secrets(post: Callable[[Message], object], what: tuple[str, ...]) -> bool:
+    """Whether the message is to be sent as it stands. A dialog that is closed says no."""
+    return await _answer(post, SecretsSeen(what)) is True
+
+
 async def _answer(
-    post: Callable[[Message], object], request: "ApprovalRequest | CompactionCost | IncludeQuestion"
+    post: Callable[[Message], object],
+    request: "ApprovalRequest | CompactionCost | IncludeQuestion | SecretsSeen | SessionTakenError",
 ) -> Any:
     future: Reply = asyncio.get_running_loop().create_future()
     post(QuestionAsked(request, future))

@@ -9,6 +9,25 @@ if TYPE_CHECKING:
     from tui.bridge import SessionSummary
 
 
+READ_ONLY_REMEDY = "/fork goes on in a copy, /resume opens another session."
+
+
+class SessionTakenError(Exception):
+    """The session cannot be written here; a person may choose to go on in a copy of it, or to read it."""
+
+    def __init__(self, session_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.session_id = session_id
+        self.reason = reason
+        """Who has it, or what is in the way."""
+
+
+def lost_text(session_id: str, entries: int) -> str:
+    """What is said of a session that ended before the disk took all of it."""
+    what = "1 entry was" if entries == 1 else f"{entries:,} entries were"
+    return f"{what} not written: the disk did not take the end of session {session_id}."
+
+
 class SessionHit(Struct, frozen=True):
     """A session whose text holds what was looked for. Foreign text."""
 
@@ -24,7 +43,7 @@ class SessionPreview(Struct, frozen=True):
     is_open: bool = False
     """Whether a claw has it open, this one included."""
     fault: str = ""
-    """Why nothing can be shown."""
+    """Why nothing, or not everything, can be shown."""
 
 
 class StoredSessions(Protocol):

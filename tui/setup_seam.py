@@ -62,8 +62,8 @@ class SetUp(Protocol):
         ...
 
     @property
-    def key_file(self) -> str:
-        """Where keys are kept, as it is to be shown."""
+    def key_place(self) -> str:
+        """Where keys are kept: the words behind "It is kept in"."""
         ...
 
     @property

@@ -15,9 +15,11 @@ import selectors
 import signal
 import termios
 from collections.abc import Iterator
+from typing import Any, TextIO, cast
 
 from textual import events
 from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 
@@ -41,6 +43,27 @@ class TerminalDriver(LinuxDriver):
     """Textual's driver with a reader of its own."""
 
     _answers: AnswerFilter | None = None
+    _coming_back = False
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        if self._file is not None:
+            self._file = cast(Any, LastingFile(self._file))
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Go on after a stop. One without Ctrl+Z has left everything as it was, threads too, so it is made up for; and when
+        a terminal goes away, the kernel says the same."""
+        if self._coming_back or not _is_there(self.fileno):
+            return
+        self._coming_back = True
+        try:
+            if self._auto_restart and not self._must_signal_resume:
+                self.suspend_application_mode()
+            super()._sigcont_application()
+        finally:
+            self._coming_back = False
 
     def start_application_mode(self) -> None:
         asks = bool(getattr(self._app, "asks_background", False))
@@ -126,6 +149,35 @@ class TerminalDriver(LinuxDriver):
             fresh.terminal_size, fresh.terminal_pixel_size = parser.terminal_size, parser.terminal_pixel_size
             return fresh
         return parser
+
+
+class LastingFile:
+    """What is written to a terminal that went away is lost; an error would end Textual's writer, for which all would wait."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+
+def _is_there(descriptor: int) -> bool:
+    """Whether there is a terminal on the other side."""
+    with contextlib.suppress(termios.error):
+        termios.tcgetattr(descriptor)
+        return True
+    return False
 
 
 def _pieces(text: str) -> Iterator[str]:

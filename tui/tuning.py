@@ -5,6 +5,7 @@ A start makes objects that stay. The command line switches the collector off for
 out of its sight: a full collection would hold up a key for a tenth of a second.
 """
 
+import asyncio
 import gc
 import importlib
 import sys
@@ -21,6 +22,8 @@ SWITCH_S = 0.0005
 """Textual reads and writes the terminal in threads."""
 PATIENCE_S = 2.0
 """How long imports wait for the session that is being opened, so that neither slows the other."""
+COLLECT_TURNS = 8
+_PAINTED_S = 0.05
 _SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
 
 
@@ -78,6 +81,19 @@ def _warm_drawing() -> None:
     for name in _SOON_NEEDED:
         importlib.import_module(name)
     _keep()
+
+
+class Rest:
+    """Every few turns the collector looks at everything, right behind the end of one. Drawn rows refer to themselves, so that
+    those of old blocks are freed by nobody else; and by itself it waits the longer the more there is."""
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def turn_ended(self) -> None:
+        self._turns += 1
+        if self._turns % COLLECT_TURNS == 0:
+            asyncio.get_running_loop().call_later(_PAINTED_S, gc.collect)
 
 
 def _keep() -> None:

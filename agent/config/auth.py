@@ -4,6 +4,7 @@ auth.json is `{"anthropic": {"key": "…"}}`; `{"anthropic": {"keyring": true}}`
 nobody who keeps none there ever waits for it. No key ever stands in a message.
 """
 
+import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 
 from agent.config.key_paths import format_key
 from agent.config.problems import Problem
-from agent.config.reading import UnreadableError, printable, read_small
+from agent.config.reading import SmallFile, UnreadableError, printable, read_small
 from agent.config.schema import Config
 from providers.types import Secret
 
@@ -30,15 +31,14 @@ def read_auth(path: Path) -> tuple[dict[str, Secret], tuple[Problem, ...]]:
     """Keys by provider name, and what is wrong with the file. A missing file is empty."""
     source = str(path)
     try:
-        file = read_small(path, _MAX_BYTES)
+        file = _read(path, _MAX_BYTES)
     except UnreadableError as error:
         return {}, (Problem("error", f"cannot be read: {error}", source, expected="a file with mode 0600"),)
     if file is None:
         return {}, ()
     problems: list[Problem] = []
     if stat.S_IMODE(file.mode) & 0o077:
-        message = "other users may read or change your keys"
-        problems.append(Problem("warning", message, source, remedy=f"run: chmod 600 {path}"))
+        problems.append(_made_private(path, file))
     try:
         content = _decoded(file.data)
     except ValueError as error:
@@ -63,11 +63,47 @@ def read_auth(path: Path) -> tuple[dict[str, Secret], tuple[Problem, ...]]:
 
 def stored_names(path: Path) -> tuple[str, ...]:
     """The providers that the file has an entry for, without asking the keyring; empty where the file cannot be read."""
+    return tuple(_content(path))
+
+
+def plain_keys(path: Path) -> tuple[str, ...]:
+    """All keys that stand in the file itself, whether a provider of that name is configured or not."""
+    items = [item for item in _content(path).values() if isinstance(item, dict)]
+    return tuple(key.strip() for item in items if isinstance(key := item.get("key"), str))
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Empty where the file cannot be read."""
     try:
-        file = read_small(path, _MAX_BYTES)
-        return tuple(_decoded(file.data)) if file is not None else ()
+        file = _read(path, _MAX_BYTES)
+        return _decoded(file.data) if file is not None else {}
     except (UnreadableError, ValueError):
-        return ()
+        return {}
+
+
+def _read(path: Path, max_bytes: int) -> SmallFile | None:
+    """
+    Raises:
+        UnreadableError: it is no regular file, may not be read, or is a link: whoever can set one chooses whose keys count.
+    """
+    if path.is_symlink():
+        raise UnreadableError("it is a link, and keys are never read through one; put a file in its place")
+    return read_small(path, max_bytes)
+
+
+def _made_private(path: Path, file: SmallFile) -> Problem:
+    """Take the file from other users, where it is one's own; what is told of it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        message = "other users may read or change your keys"
+        return Problem("warning", message, str(path), remedy=f"run: chmod 600 {path}")
+    message = f"other users could read or change your keys (mode {stat.S_IMODE(file.mode):04o}); now it is private"
+    return Problem("warning", message, str(path), remedy="replace the keys if others use this machine")
 
 
 def save_key(path: Path, provider: str, key: Secret, *, in_keyring: bool = False) -> None:
@@ -160,6 +196,16 @@ def _key_of(name: str, item: object) -> str:
     return key
 
 
+def has_keyring() -> bool:
+    """Whether the system has a keyring that can keep something. The first call may take a moment."""
+    try:
+        import keyring
+
+        return bool(keyring.get_keyring().priority > 0)
+    except Exception:  # not installed, or a backend that does not work here
+        return False
+
+
 def _in_keyring(verb: str, ask: Callable[[Any], object]) -> object:
     """
     Raises:
@@ -201,10 +247,12 @@ def _edit(path: Path, change: Callable[[dict[str, Any]], bool]) -> bool:
         with locked(path):
             if path.is_symlink():
                 raise AuthError(f"{path} is a link, and keys are never written through one.\nPut a file in its place.")
-            file = read_small(path, _MAX_BYTES + 1)
+            file = _read(path, _MAX_BYTES + 1)
             if file is not None and file.size_bytes > _MAX_BYTES:
                 raise ValueError("is larger than 1 MiB")
             content = _decoded(file.data) if file is not None and file.data.strip() else {}
+            for left in path.parent.glob(f".{path.name}.*"):  # of one that was killed while it wrote; nobody else does now
+                left.unlink(missing_ok=True)
             if changed := change(content):
                 replace_private(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
             return changed

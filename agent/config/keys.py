@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from agent.command_environment import variable_fault
 from agent.config.addresses import address_fault
 from agent.config.key_paths import KeyPath
 from agent.config.schema import Background, InstructionFormat, InstructionLayer, Mode
@@ -209,6 +210,15 @@ KEYS: tuple[Key, ...] = (
         "union",
         "how a command begins, in shell words",
         _blocked_fault,
+    ),
+    Key(
+        "commands.environment",
+        _Strings,
+        "user",
+        "further environment variables that commands may see",
+        "union",
+        "the name of an environment variable",
+        variable_fault,
     ),
     Key("providers.*.api", Literal["anthropic", "responses", "chat"], "user", "the wire API the server speaks"),
     Key(

@@ -30,6 +30,7 @@ def locked(path: Path) -> Iterator[None]:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
     try:
+        make_private(fd)
         deadline = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             try:
@@ -39,9 +40,43 @@ def locked(path: Path) -> Iterator[None]:
                 if time.monotonic() > deadline:
                     raise BusyFileError(f"{path} is locked by another process; end it and try again") from None
                 time.sleep(_LOCK_INTERVAL_S)
+        _remove_leftovers(path)
         yield
     finally:
         os.close(fd)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """What processes that were killed left of new files for this one. Under its lock nobody else makes one."""
+    with contextlib.suppress(OSError):
+        for file in path.parent.iterdir():
+            if file.name.startswith(f".{path.name}.") and len(file.name) == len(path.name) + 10:
+                file.unlink()
+
+
+def make_private(fd: int) -> None:
+    """Give the file mode 0600, where it is ours to change: whatever the umask, and whatever it had. Best effort."""
+    with contextlib.suppress(OSError):
+        if os.fstat(fd).st_mode & 0o777 != 0o600:
+            os.fchmod(fd, 0o600)
+
+
+def make_folder_private(path: Path) -> None:
+    """Give an existing folder mode 0700, if others may use it and it is ours to change. Best effort."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o700)
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file with mode 0600, whatever the umask.
+
+    Raises:
+        OSError: also where something has that name.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    make_private(fd)
+    os.close(fd)
 
 
 def replace_private(path: Path, data: bytes) -> None:
@@ -53,6 +88,7 @@ def replace_private(path: Path, data: bytes) -> None:
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as file:
+            make_private(fd)
             file.write(data)
             file.flush()
             os.fsync(fd)

@@ -78,6 +78,11 @@ class PermissionsConfig(Struct, frozen=True):
     blocked_commands: tuple[str, ...] = ()
 
 
+class CommandsConfig(Struct, frozen=True):
+    environment: tuple[str, ...] = ()
+    """Names of variables that commands see besides the usual ones."""
+
+
 class ProviderSettings(Struct, frozen=True):
     api: WireApi | None = None
     base_url: str | None = None
@@ -111,6 +116,7 @@ class Config(Struct, frozen=True):
     context: ContextConfig = ContextConfig()
     hooks: HooksConfig = HooksConfig()
     permissions: PermissionsConfig = PermissionsConfig()
+    commands: CommandsConfig = CommandsConfig()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     """By name; those that claw knows and that need a key are always among them."""
     models: dict[str, ModelOverride] = msgspec.field(default_factory=dict)

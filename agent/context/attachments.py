@@ -18,7 +18,7 @@ from agent.context.shorten import Count
 from agent.encodings import decode, split_lines
 from agent.permissions.opening import open_real
 from agent.permissions.path_text import from_escaped, printable, show_name
-from agent.transcript import Entry, FileFact, Reminder, Result
+from agent.transcript import Entry, FileFact, Reminder, Result, of_kinds
 from agent.window import Window
 from providers.types import TextBlock, ToolResultMessage
 
@@ -65,7 +65,7 @@ def recent_files(
     A few more than are attached, since some of them may not be readable.
     """
     newest: dict[str, FileFact] = {}
-    for entry in branch:
+    for entry in of_kinds(branch, Result):
         if isinstance(entry.payload, Result):
             for fact in entry.payload.files:
                 newest.pop(fact.path, None)
@@ -93,9 +93,11 @@ def standing_whole(branch: Sequence[Entry], window: Window, first_kept: int, fir
 
 
 def read_attachments(
-    files: Iterable[RecentFile], is_closed: Callable[[Path], bool] | None = None
+    files: Iterable[RecentFile],
+    is_closed: Callable[[Path], bool] | None = None,
+    without_secrets: Callable[[str], str] = str,
 ) -> tuple[Attachment, ...]:
-    """The files as they are now, five at most. Blocks: call it in a thread.
+    """The files as they are now but for their secrets, five at most. Blocks: call it in a thread.
 
     Left out is what `is_closed` forbids, what is no regular text file any more, and what is larger than 4 MiB.
     """
@@ -109,7 +111,7 @@ def read_attachments(
         if (data := _read(path)) is not None and (decoded := decode(data)) is not None:
             changed = hashlib.sha256(data).hexdigest() != file.sha256
             note = "It changed since you read it, so read it again before you write it." if changed else ""
-            found.append(Attachment("file", file.path, _numbered(decoded[0]), note=note))
+            found.append(Attachment("file", file.path, _numbered(decoded[0], without_secrets), note=note))
     return tuple(found)
 
 
@@ -178,9 +180,9 @@ def _lines_that_fit(lines: Sequence[str], room: int, count: Count) -> int:
     return low
 
 
-def _numbered(text: str) -> str:
+def _numbered(text: str, without_secrets: Callable[[str], str]) -> str:
     """The first part of a file with line numbers, as `read` shows it."""
-    shown = printable(text[:_MOST_CHARS]).replace("\0", "\\0")
+    shown = printable(without_secrets(text[:_MOST_CHARS])).replace("\0", "\\0")
     lines, _ = split_lines(shown)
     if lines[-1] == "" or len(text) > _MOST_CHARS:
         lines = lines[:-1]

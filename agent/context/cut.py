@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.transcript import Compaction, Entry, undone_keys
+from agent.transcript import Compaction, Entry, of_kinds, undone_keys
 from agent.window import Window
 from providers.types import ToolResultMessage
 
@@ -97,7 +97,7 @@ def with_whole_ranges(cut: Cut, branch: Sequence[Entry]) -> Cut:
     """
     undone = undone_keys(branch)
     first_kept, first_replaced = cut.first_kept, cut.first_replaced
-    for entry in branch:
+    for entry in of_kinds(branch, Compaction):
         payload = entry.payload
         if isinstance(payload, Compaction) and payload.first_replaced and entry.key not in undone:
             if payload.first_replaced <= first_kept <= entry.key:

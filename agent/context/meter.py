@@ -146,6 +146,7 @@ class Meter:
         if broke:
             self._base = None
             self._measure_from(window, 0)
+            self._forget_parts(window)
         else:
             self._measure_from(window, self._stable)
         self._stable = window.stable
@@ -260,6 +261,11 @@ class Meter:
             if trusted is None and not self.counter.ready:
                 self._unsure.add(key)
         return size
+
+    def _forget_parts(self, window: Window) -> None:
+        """Let go of the blocks that stand in the window no more: a long session has many times more of them."""
+        standing = {key for keys in window.keys for key in keys}
+        self._parts = {key: part for key, part in self._parts.items() if key in standing}
 
     def _keep_count(self, key: int) -> None:
         """Remember for storage what was just counted, since it is what the entry had when it was sent first."""

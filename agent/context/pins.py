@@ -21,6 +21,7 @@ from agent.transcript import (
     Reminder,
     Result,
     User,
+    of_kinds,
     undone_keys,
 )
 from agent.window import Window
@@ -35,7 +36,7 @@ _TITLE_CHARS = 200
 def live_pins(branch: Sequence[Entry]) -> tuple[Entry, ...]:
     """The pins that count, oldest first."""
     undone = undone_keys(branch)
-    return tuple(entry for entry in branch if isinstance(entry.payload, Pin) and entry.key not in undone)
+    return tuple(entry for entry in of_kinds(branch, Pin) if entry.key not in undone)
 
 
 def pinned_texts(
@@ -119,7 +120,7 @@ def _edited(branch: Sequence[Entry]) -> tuple[Collection[int], Collection[int], 
     changed: set[int] = set()
     dropped: set[int] = set()
     recorded: dict[int, str] = {}
-    for entry in branch:
+    for entry in of_kinds(branch, Clearing, Drop, Compaction):
         if entry.key in undone:
             continue
         match entry.payload:

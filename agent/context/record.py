@@ -19,8 +19,10 @@ from agent.transcript import (
     Clearing,
     Drop,
     Entry,
+    Payload,
     Result,
     User,
+    of_kinds,
     undone_keys,
 )
 from providers.types import ImageBlock, TextBlock, ToolCall
@@ -74,7 +76,9 @@ def make_record(
     words = [item for item in everything if item.key in keys]
     requests = [item for item in words if item.key in in_progress]
     others = [item for item in words if item.key not in in_progress]
-    results: Results = [(entry.key, entry.payload) for entry in replaced if isinstance(entry.payload, Result)]
+    results: Results = [
+        (entry.key, entry.payload) for entry in of_kinds(replaced, Result) if isinstance(entry.payload, Result)
+    ]
     parts = [
         _words_section(others, requests, words_tokens, count),
         *fact_sections(results, known, facts_tokens, count, summary),
@@ -89,7 +93,7 @@ def user_words(branch: Sequence[Entry], count: Count) -> list[Words]:
     """Every message with words of the user on a branch, oldest first; output of `!` and attachments are no words."""
     dropped, shortened = _edited(branch)
     found = []
-    for entry in branch:
+    for entry in of_kinds(branch, User):
         if not isinstance(entry.payload, User) or entry.payload.synthetic or entry.key in dropped:
             continue
         whole = shortened.get((entry.key, None))
@@ -109,7 +113,7 @@ def _edited(branch: Sequence[Entry]) -> tuple[Collection[int], dict[tuple[int, i
     undone = undone_keys(branch)
     dropped: set[int] = set()
     shortened: dict[tuple[int, int | None], str] = {}
-    for entry in branch:
+    for entry in of_kinds(branch, Drop, Clearing):
         if entry.key in undone:
             continue
         match entry.payload:
@@ -122,17 +126,19 @@ def _edited(branch: Sequence[Entry]) -> tuple[Collection[int], dict[tuple[int, i
 
 def _request_start(branch: Sequence[Entry]) -> int:
     """Key of the user's message that began what is being worked on: the newest one behind a finished reply; 0: none."""
-    start, settled = 0, True
-    for entry in branch:
-        match entry.payload:
-            case User(synthetic=synthetic):
-                start = entry.key if settled and not synthetic else start
-                settled = False
-            case Assistant(blocks=blocks, interrupted=interrupted):
-                settled = not interrupted and not any(isinstance(block, ToolCall) for block in blocks)
-            case Result():
-                settled = False
-    return start
+    said = list(of_kinds(branch, User, Assistant, Result))
+    for place in range(len(said) - 1, -1, -1):
+        user = said[place].payload
+        if isinstance(user, User) and not user.synthetic and (not place or _settles(said[place - 1].payload)):
+            return said[place].key
+    return 0
+
+
+def _settles(payload: Payload) -> bool:
+    """Whether this is a finished reply."""
+    if not isinstance(payload, Assistant) or payload.interrupted:
+        return False
+    return not any(isinstance(block, ToolCall) for block in payload.blocks)
 
 
 def _words_section(others: Sequence[Words], requests: Sequence[Words], budget: int, count: Count) -> str:

@@ -14,7 +14,9 @@ from agent.spawner.supervisor import supervise
 from agent.spawner.tree import Brood, become_subreaper, drain, reap, watch_children
 from agent.spawner.wire import KILL_PATIENCE_S
 
-_LAST_WAIT_S = 8.0
+_ORDER_S = 0.6
+"""How long supervisors have, when claw is gone, before their trees are ended from here. They may still put files in order."""
+_ROUND_S = 0.02
 
 
 def main(folder: str) -> None:
@@ -39,15 +41,28 @@ def main(folder: str) -> None:
             if not fds:
                 break
             supervisors.add(_fork_supervisor(fds[0], (control.fileno(), wakeup)))
-    for pid in supervisors:  # a command may have stopped its supervisor, which has a tree to end
-        os.kill(pid, signal.SIGCONT)
-    deadline = time.monotonic() + _LAST_WAIT_S
-    while supervisors and time.monotonic() < deadline:
-        select.select([wakeup], [], [], 0.05)
-        drain(wakeup)
-        _tend(supervisors)
+    _end_all(supervisors, wakeup)
     _remove(folder)
     os._exit(0)
+
+
+def _end_all(supervisors: set[int], wakeup: int) -> None:
+    """Let the supervisors end their trees, and end what they do not."""
+    begun = time.monotonic()
+    others, everyone = Brood(supervisors), Brood()
+    while supervisors or others.alive():
+        waited_s = time.monotonic() - begun
+        if waited_s > _ORDER_S + 2 * KILL_PATIENCE_S:
+            return
+        for pid in supervisors:
+            # A command may have stopped its supervisor, and may do so again.
+            os.kill(pid, signal.SIGCONT if waited_s < _ORDER_S + KILL_PATIENCE_S else signal.SIGKILL)
+        others.kill()
+        if waited_s > _ORDER_S:
+            everyone.kill_groups()
+        select.select([wakeup], [], [], _ROUND_S)
+        drain(wakeup)
+        supervisors.difference_update(reap())
 
 
 def _tend(supervisors: set[int]) -> None:
@@ -61,8 +76,7 @@ def _tend(supervisors: set[int]) -> None:
     while failed and Brood(supervisors).alive() and time.monotonic() < deadline:
         Brood(supervisors).kill()
         time.sleep(0.002)
-        for pid in reap():
-            supervisors.discard(pid)
+        supervisors.difference_update(reap())
 
 
 def _fork_supervisor(fd: int, inherited: tuple[int, ...]) -> int:
@@ -82,8 +96,11 @@ def _fork_supervisor(fd: int, inherited: tuple[int, ...]) -> int:
 
 def _remove(folder: str) -> None:
     try:
-        for name in os.listdir(folder):
-            os.unlink(os.path.join(folder, name))
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                _remove(entry.path)
+            else:
+                os.unlink(entry.path)
         os.rmdir(folder)
     except OSError:
         pass

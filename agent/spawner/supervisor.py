@@ -13,6 +13,7 @@ import subprocess
 import time
 
 from agent.spawner import wire
+from agent.spawner.limits import expendable, limit_commands
 from agent.spawner.output import JOB_FILE_BYTES, SPILL_BYTES, Capture, LiveSample, Unseen
 from agent.spawner.tree import Brood, Group, become_subreaper, drain, has_children, reap, watch_children
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_A_ROUND = 16
 _KILL_INTERVAL_S = 0.05
+_FIRST_ROUND_S = 0.01
+_LAST_ROUND_S = 0.16
+"""While the grace lasts, what was born since gets its TERM too: at intervals that double from the first to the last."""
+_AFTER_AN_END_S = 0.002
+"""How soon to look again when a process has ended, which may have left others."""
 _NEVER = float("inf")
 
 
@@ -36,8 +42,10 @@ def supervise(channel: socket.socket) -> None:
     channel.sendall(wire.frame(wire.TAKEN, json.dumps(os.getpid()).encode()))
     wakeup = watch_children()
     try:
+        limit_commands()
         started_at = time.monotonic()
-        process, output = _start(request)
+        with expendable():
+            process, output = _start(request)
     except (OSError, ValueError) as error:
         facts = {
             "error": getattr(error, "strerror", None) or str(error),
@@ -99,6 +107,9 @@ class _Run:
         self.sent_at = 0.0
         self.outgoing = bytearray(wire.frame(wire.STARTED, json.dumps(pid).encode()))
         self.timeout_at = _NEVER if request["timeout_s"] is None else started_at + request["timeout_s"]
+        self.tell_at: float | None = None
+        """When to look for processes that were not told to end, and `tell_interval_s` what lies between two such looks."""
+        self.tell_interval_s = _FIRST_ROUND_S
         self.kill_at: float | None = None
         self.give_up_at: float | None = None
         self.status: str | None = None
@@ -106,6 +117,7 @@ class _Run:
         self.shell_status: int | None = None
         self.shell_ended_at = 0.0
         self.left_running = False
+        self.killed = False
         self.survivors = 0
         self.poller = select.poll()
         self.poller.register(wakeup, select.POLLIN)
@@ -134,6 +146,8 @@ class _Run:
         marks = []
         if self.kill_at is not None:
             marks.append(self.kill_at)
+        if self.tell_at is not None:
+            marks.append(self.tell_at)
         if self.shell_status is None and self.status is None and self.timeout_at != _NEVER:
             marks.append(self.timeout_at)
         if self.shell_status is not None:
@@ -209,9 +223,14 @@ class _Run:
 
     def _note_ended(self) -> None:
         ended = reap()
+        now = time.monotonic()
         if self.pid in ended:
             self.shell_status = ended[self.pid]
-            self.shell_ended_at = time.monotonic()
+            self.shell_ended_at = now
+        if ended and self.tell_at is not None:
+            self.tell_at = min(self.tell_at, now + _AFTER_AN_END_S)
+        elif ended and self.kill_at is not None:
+            self.kill_at = min(self.kill_at, now + _AFTER_AN_END_S)
 
     # ------------------------------------------------------------------ what the clock decides
 
@@ -226,24 +245,29 @@ class _Run:
                 return True
         elif self.kill_at is None and now >= self.shell_ended_at + wire.SHELL_GRACE_S:
             self.left_running = True
+            self._tell_to_end(wire.SHELL_GRACE_S)
+        if self.tell_at is not None and now >= self.tell_at:
             self.tree.terminate()
-            self._kill_after(wire.SHELL_GRACE_S)
+            self.tell_at = now + self.tell_interval_s
+            self.tell_interval_s = min(2 * self.tell_interval_s, _LAST_ROUND_S)
         return self._kill_when_due(now)
 
     def _stop(self, status: str) -> None:
         if self.status is not None or self.shell_status is not None:
             return
         self.status = status
-        self.tree.terminate()
-        self._kill_after(wire.TERM_GRACE_S)
+        self._tell_to_end(wire.TERM_GRACE_S)
 
-    def _kill_after(self, grace_s: float) -> None:
-        self.kill_at = time.monotonic() + grace_s
+    def _tell_to_end(self, grace_s: float) -> None:
+        self.tell_at = time.monotonic()
+        self.kill_at = self.tell_at + grace_s
         self.give_up_at = self.kill_at + wire.KILL_PATIENCE_S
 
     def _kill_when_due(self, now: float) -> bool:
         if self.kill_at is None or now < self.kill_at:
             return False
+        self.tell_at = None
+        self.killed = True
         self.tree.kill()
         self.kill_at = now + _KILL_INTERVAL_S
         if self.give_up_at is not None and now > self.give_up_at:
@@ -287,6 +311,7 @@ class _Run:
             "spill_missing_bytes": self.capture.missing_bytes,
             "duration_ms": int(((self.shell_ended_at or time.monotonic()) - self.started_at) * 1000),
             "left_running": self.left_running,
+            "killed": self.killed,
             "survivors": self.survivors,
         }
         if self.live:

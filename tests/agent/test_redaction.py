@@ -2,82 +2,21 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.redaction import KIND_NAMES, LEAST_VALUE_CHARS, Redactor, secret_values
+from agent.redaction import LEAST_VALUE_CHARS, Redactor, fingerprint, has_fingerprint, secret_values
+from agent.secret_search import KIND_NAMES
+from tests.fakes.secret_keys import made_keys, made_pem
 
 A = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6jK9mN2pQ5sT8vW1yZ4aB7cD0eF3gH6jK9mN2"
 HEX = "0123456789abcdef" * 6
 UP = "A3B6C9D2E5F8G1H4J7K0L3M6N9P2Q5R8S1T4V7W0X3Y6Z9"
 
-KEYS = {
-    "Anthropic": f"sk-ant-api03-{A[:60]}",
-    "OpenRouter": f"sk-or-v1-{HEX[:64]}",
-    "OpenAI": f"sk-{A[:48]}",
-    "OpenAI, project": f"sk-proj-{A[:50]}_-{A[:20]}",
-    "Google": f"AIza{A[:35]}",
-    "Google, new": f"AQ.{A[:40]}",
-    "xAI": f"xai-{A[:70]}",
-    "Groq": f"gsk_{A[:52]}",
-    "Hugging Face": f"hf_{A[:34]}",
-    "Replicate": f"r8_{A[:37]}",
-    "Perplexity": f"pplx-{A[:48]}",
-    "Fireworks": f"fw_{A[:24]}",
-    "NVIDIA": f"nvapi-{A[:60]}",
-    "GitHub": f"ghp_{A[:36]}",
-    "GitHub, app": f"ghs_{A[:36]}",
-    "GitHub, fine-grained": f"github_pat_{A[:22]}_{A[:59]}",
-    "GitLab": f"glpat-{A[:20]}",
-    "Bitbucket": f"ATBB{A[:32]}",
-    "npm": f"npm_{A[:36]}",
-    "PyPI": f"pypi-AgEIcHlwaS5vcmc{A[:60]}",
-    "RubyGems": f"rubygems_{HEX[:48]}",
-    "crates.io": f"cio{A[:32]}",
-    "Docker": f"dckr_pat_{A[:27]}",
-    "AWS, id": f"AKIA{UP[:16]}",
-    "AWS, session id": f"ASIA{UP[:16]}",
-    "Google OAuth": f"ya29.{A[:60]}",
-    "Google OAuth secret": f"GOCSPX-{A[:28]}",
-    "DigitalOcean": f"dop_v1_{HEX[:64]}",
-    "Heroku": f"HRKU-{A[:40]}",
-    "Fly": f"fm2_{A[:60]}",
-    "Databricks": f"dapi{HEX[:32]}",
-    "Vault": f"hvs.{A[:40]}",
-    "Terraform": f"{A[:14]}.atlasv1.{A[:60]}",
-    "Pulumi": f"pul-{HEX[:40]}",
-    "Doppler": f"dp.pt.{A[:43]}",
-    "Supabase": f"sbp_{HEX[:40]}",
-    "PlanetScale": f"pscale_tkn_{A[:40]}",
-    "Slack": f"xoxb-{'1234567890' * 2}-{A[:24]}",
-    "Slack, app": f"xapp-1-{UP[:10]}-{A[:40]}",
-    "Discord bot": f"M{A[:24]}.{A[:6]}.{A[:30]}",
-    "Telegram": f"1234567890:AA{A[:33]}",
-    "Stripe": f"sk_live_{A[:24]}",
-    "Stripe, restricted": f"rk_test_{A[:24]}",
-    "Webhook secret": f"whsec_{A[:32]}",
-    "Square": f"sq0atp-{A[:22]}",
-    "Shopify": f"shpat_{HEX[:32]}",
-    "SendGrid": f"SG.{A[:22]}.{A[:43]}",
-    "Mailgun": f"key-{HEX[:32]}",
-    "Mailchimp": f"{HEX[:32]}-us12",
-    "Twilio": f"SK{HEX[:32]}",
-    "Linear": f"lin_api_{A[:40]}",
-    "Notion": f"ntn_{A[:46]}",
-    "Figma": f"figd_{A[:40]}",
-    "Postman": f"PMAK-{HEX[:24]}-{HEX[:34]}",
-    "Atlassian": f"ATATT3{A[:60]}",
-    "Airtable": f"pat{A[:14]}.{HEX[:64]}",
-    "Dropbox": f"sl.{A}{A[:20]}",
-    "New Relic": f"NRAK-{UP[:27]}",
-    "Grafana": f"glsa_{A[:32]}_{HEX[:8]}",
-    "Sentry": f"sntrys_{A[:60]}",
-    "1Password": f"ops_eyJ{A[:60]}",
-    "age": f"AGE-SECRET-KEY-1{UP[:46]}{UP[:12]}",
-    "JSON web token": f"eyJ{A[:20]}.eyJ{A[:40]}.{A[:43]}",
-}
+KEYS = made_keys(1)
 PLACES = (
     "{}",
     "the key is {}.",
@@ -131,7 +70,7 @@ PEM = (
         ('password: "hunter22"', 'password: "[redacted 1]"'),
         ("DB_PASSWORD='correct horse'", "DB_PASSWORD='correct horse'"),
         (f"client_secret={A[:24]}", "client_secret=[redacted 1]"),
-        ('"api_key": "abcdefghijkl"', '"api_key": "[redacted 1]"'),
+        ('"api_key": "abcdefgh1jkl"', '"api_key": "[redacted 1]"'),
         (r'{\"token\": \"abcdefgh1234\"}', r'{\"token\": \"[redacted 1]\"}'),
         (f"refresh_token => {A[:20]}", "refresh_token => [redacted 1]"),
     ],
@@ -174,7 +113,7 @@ def test_known_values_go_in_each_form_they_may_have() -> None:
 
 def test_plain_values_are_redacted_to_their_leaves_and_by_their_names() -> None:
     value = {
-        "text": f"a {KEYS['npm']}", "list": [KEYS["npm"], 5, None, {"n": True}], "api_key": "only-its-name-tells",
+        "text": f"a {KEYS['npm']}", "list": [KEYS["npm"], 5, None, {"n": True}], "api_key": "only-its-name-tells-1",
         "token": "word", "tokens_before": 5, KEYS["Groq"]: 1,
     }  # fmt: skip
     assert Redactor().value(value) == {
@@ -226,3 +165,150 @@ def test_time_grows_with_the_text_and_not_faster(unit: str) -> None:
 
     seconds(1_000)
     assert seconds(400_000) < 5.0
+
+
+OWN = Path(__file__).parents[2]
+LINES = """
+commit 3f786850e387550fdab836ed7e6dc881de23001b
+sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  dist/claw.tar.gz
+"integrity": "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
+    {url = "https://files.example.org/packages/aa/bb/x-1.0.tar.gz", hash = "sha256:2c26b46b68ffc68ff99b453c1d3041341342"},
+"id": "123e4567-e89b-12d3-a456-426614174000", "etag": "W/\\"5d8c72a5edda8d6a\\""
+data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==
+!function(e,t){"use strict";var n=e.token=function(e){return t.password(e)},r={key:"value",secret:void 0}}(this,window);
+password = get_password()
+def login(password: str, token: str = "") -> Secret: ...
+token: str
+api_key=os.environ["OPENAI_API_KEY"], secret=settings.secret_key, password=form.cleaned_data["password1"]
+const apiKey = process.env.API_KEY2; let accessToken: string | null = await getToken1();
+export TOKEN=$(cat /run/secrets/token1)
+PASSWORD="${PASSWORD:-}"
+CACHE_KEY=build-v2-linux-x64-2026
+MAX_TOKENS=32000 TOKENIZERS_PARALLELISM=false
+  password: ${{ secrets.DOCKER_PASSWORD1 }}
+  secretName: my-tls-secret-1
+password: <your-password-1>
+primary_key=True, foreign_key="users.id_12345678", key="cache:user:12345678901234567890"
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ5uG1o2lwT0m0mVn7h5q3uW0r8y2ZP1hW6J8Kq2q3Zx me@example.org
+-----BEGIN CERTIFICATE-----
+MIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYDVQQGEwJJ
+-----END CERTIFICATE-----
+if "-----BEGIN PRIVATE KEY-----" in text: raise ValueError("no private keys here")
+http://user:password@host/ https://example.org:8080/a@b git@github.com:me/x.git
+[redacted 1] and then [redacted 22]
+0x52908400098527886E0F7030069857D2E4169EE7 bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq
+""".strip("\n").split("\n")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_ordinary_lines_of_files_and_outputs_are_left_alone(line: str) -> None:
+    assert Redactor().text(line) == line
+
+
+def test_no_false_alarm_in_the_sources_of_claw_itself() -> None:
+    places = [*(OWN / "agent").rglob("*"), *(OWN / "tui").rglob("*"), *(OWN / "providers").rglob("*"), *OWN.glob("*.*")]
+    files = [path for path in places if path.suffix in (".py", ".md", ".toml", ".tcss", ".json") and path.is_file()]
+    assert len(files) > 300
+    alarms = []
+    for path in files:
+        text = path.read_text()
+        alarms += [(path.name, text[found.start : found.end]) for found, _ in Redactor().find(text)]
+    assert alarms == []
+
+
+ENV_FILE = """# comment
+DB_PASSWORD=hunter2-or-so
+export API_TOKEN='zK8-2p_x.q'
+STRIPE_WEBHOOK_SECRET="q9w8e7r6t5"
+DEBUG=true
+KEY_FILE=/etc/x.pem
+PORT_TOKEN=8080
+"""
+
+
+def test_T55_values_in_files_of_variables_go_and_the_rest_stays() -> None:
+    left = ENV_FILE.replace("hunter2-or-so", "[redacted 1]").replace("zK8-2p_x.q", "[redacted 2]")
+    left = left.replace("q9w8e7r6t5", "[redacted 3]")
+    assert Redactor().text(ENV_FILE) == left
+    numbered = "".join(f"{n:>6}\t{line}\n" for n, line in enumerate(ENV_FILE.split("\n"), 1))
+    assert not any(value in Redactor().text(numbered) for value in ("hunter2", "zK8-2p", "q9w8e7"))
+    searched = "".join(f".env:{n}:{line}\n" for n, line in enumerate(ENV_FILE.split("\n"), 1))
+    assert not any(value in Redactor().text(searched) for value in ("hunter2", "zK8-2p", "q9w8e7"))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("machine h login me password s3cr3t", "machine h login me password [redacted 1]"),
+        ("machine h\n  login me\n  password wordword\n", "machine h\n  login me\n  password [redacted 1]\n"),
+        ("spring.datasource.password=tr0ub4dor&3\n", "spring.datasource.password=[redacted 1]\n"),
+        ("  password: tr0ub4dor3\n  user: me", "  password: [redacted 1]\n  user: me"),
+        ("[default]\naws_access_key_id = AKIA" + UP[:16], "[default]\naws_access_key_id = [redacted 1]"),
+    ],
+)  # fmt: skip
+def test_T55_passwords_where_programs_keep_them(text: str, left: str) -> None:
+    assert Redactor().text(text) == left
+
+
+def test_T55_a_private_key_goes_without_its_beginning_and_without_its_end() -> None:
+    lines = made_pem(5).split("\n")
+    numbered = [f"{n:>6}\t{line}" for n, line in enumerate(lines, 1)]
+    added = [f"+{line}" for line in lines]
+    searched = [f"id_rsa:{n}:{line}" for n, line in enumerate(lines, 1)]
+    for block in (lines, numbered, added, searched):
+        for part in (block, block[:-2], block[2:]):
+            shown = Redactor().text("\n".join(("before", *part, "after it")))
+            assert not any(line in shown for line in lines[1:-1]), shown
+            assert shown.startswith("before") and shown.endswith("after it") and "[redacted 1]" in shown
+
+
+def test_colours_within_a_key_do_not_hide_it() -> None:
+    key = KEYS["GitHub"]
+    shown = Redactor().text(f"\x1b[32mkey \x1b[1;31m{key[:9]}\x1b[m\x1b[K{key[9:]}\x1b[0m.")
+    assert shown == "\x1b[32mkey \x1b[1;31m[redacted 1]\x1b[0m."
+
+
+def test_a_key_cut_off_at_the_end_of_a_long_line_goes_too() -> None:
+    key = KEYS["Google"]
+    for end in ("", "…", "… (+300 characters)"):
+        shown = Redactor().text(f"{'x ' * 200}{key[:12]}{end}\nnext")
+        assert key[:12] not in shown and shown.endswith("\nnext")
+
+
+def test_a_marker_that_stands_in_a_text_already_keeps_its_number_to_itself() -> None:
+    redactor = Redactor()
+    text = f"see [redacted 7]; {KEYS['npm']}"
+    assert redactor.text(text) == "see [redacted 7]; [redacted 8]"
+    assert redactor.text(redactor.text(text)) == "see [redacted 7]; [redacted 8]" and redactor.count == 1
+
+
+def test_numbers_go_on_after_a_resume_and_what_can_be_guessed_leaves_no_trace() -> None:
+    first = Redactor(["hunter22-x"])
+    text = f"{KEYS['GitHub']} hunter22-x {KEYS['Slack']}"
+    shown, marked = first.take(text)
+    assert shown == "[redacted 1] [redacted 2] [redacted 3]"
+    assert [bool(mark.fingerprint) for mark in marked] == [True, False, True]
+    assert not any(part in repr(marked) for part in (KEYS["GitHub"][4:20], "hunter22", KEYS["Slack"][-12:]))
+    again = Redactor(["hunter22-x"], marked)
+    assert again.text(f"{KEYS['npm']} {text}") == "[redacted 4] [redacted 1] [redacted 5] [redacted 3]"
+
+
+def test_prints_of_the_same_secret_differ_and_are_of_no_other() -> None:
+    key = KEYS["Groq"]
+    one, other = fingerprint(key), fingerprint(key)
+    assert one != other and has_fingerprint(key, one) and has_fingerprint(key, other)
+    assert not has_fingerprint(key + "x", one) and not has_fingerprint(key, "") and not has_fingerprint(key, "zz")
+
+
+def test_a_redactor_holds_no_secret_that_it_has_found() -> None:
+    redactor = Redactor()
+    redactor.text(" ".join(KEYS.values()))
+    held = repr({name: value for name, value in vars(redactor).items() if name != "_known"})
+    assert not any(key[8:30] in held for key in KEYS.values())
+
+
+def test_T55_a_single_line_of_a_private_key_that_was_seen_before_goes_too() -> None:
+    redactor, lines = Redactor(), made_pem(5).split("\n")
+    assert redactor.text(lines[3]) == lines[3], "by itself it may be anything"
+    assert redactor.text(f"{KEYS['npm']} {made_pem(5)}") == "[redacted 1] [redacted 2]"
+    assert redactor.text(f"id_rsa:4:{lines[3]}") == "id_rsa:4:[redacted 2]" and redactor.count == 2

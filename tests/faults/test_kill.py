@@ -10,18 +10,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from agent.transcript import Assistant, Entry, Result
 from agent.window import MISSING_RESULT
 from providers.types import ToolCall
 from tests.agent.processes.marks import children_of, comes_true, marked, new_mark, runs
 from tests.fakes.claw_forks import Forks, forks
 from tests.fakes.claw_process import environment, run, start
+from tests.fakes.kill_points import missing
 from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ResponsesSide
+from tests.faults.crash_runs import crash, told, unharmed
+from tests.faults.crash_scripts import COMPACTIONS, SCRIPTS
 
 CONTENT = "0123456789abcdef\n" * 1_000
 STEPS = 6
+at_calls = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 @contextmanager
@@ -132,9 +138,12 @@ async def test_B11_killed_in_the_middle_of_a_reply(tmp_path: Path) -> None:
 STEERING = """
 import asyncio, sys
 from pathlib import Path
+from tests.fakes.kill_points import missing
 from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ResponsesSide
+from tests.faults.crash_runs import crash, told, unharmed
+from tests.faults.crash_scripts import COMPACTIONS, SCRIPTS
 
 async def main():
     with ModelServer() as server:
@@ -179,3 +188,38 @@ def waiting(path: Path) -> list[str]:
         return []
     finally:
         connection.close()
+
+
+@at_calls
+async def test_T91_killed_before_any_call_nothing_acknowledged_is_lost_and_it_goes_on() -> None:
+    crashes = await crash(["plain", "editing"], 4, seed=1)
+    assert not told(crashes), told(crashes)
+    assert sum(bool(each.ended.killed_at) for each in crashes) >= 6
+
+
+@at_calls
+async def test_T88_killed_at_any_call_of_a_compaction_the_history_is_usable() -> None:
+    crashes = await crash(["by_hand"], 3, seed=2)
+    assert not told(crashes), told(crashes)
+
+
+@at_calls
+async def test_what_is_lost_or_torn_is_noticed() -> None:
+    async with unharmed("plain") as (place, problems):
+        (path,) = place.sessions.glob("*.db")
+        connection = sqlite3.connect(path)
+        connection.execute("DELETE FROM entry WHERE key = (SELECT MAX(key) FROM entry WHERE kind = 'result')")
+        connection.commit()
+        connection.close()
+        (place.project / "note_2.txt").write_text("note 2\n")
+        (place.project / ".claw-0123456789abcdef.tmp").touch()
+        found = "; ".join(await problems())
+        for told_of in ("cannot be made again from the disk", "note_2.txt is torn", "stray after the next start"):
+            assert told_of in found
+
+
+@pytest.mark.slow
+@at_calls
+async def test_T91_every_script_and_compaction_killed_at_many_calls() -> None:
+    crashes = await crash([*SCRIPTS, *COMPACTIONS], 12, seed=3)
+    assert not told(crashes), told(crashes)

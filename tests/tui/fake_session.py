@@ -136,6 +136,11 @@ class FakeSession:
     report: CostReport = COSTS
     running_jobs: Sequence[JobView] = ()
     confirm: Confirm | None = None
+    read_only: str = ""
+    secrets: tuple[str, ...] = ()
+    """What looks like secrets in every message that was not agreed to."""
+    agreed: list[str] = field(default_factory=list)
+    unwritten: int = 0
     later: list[str] = field(default_factory=list)
     """What waits for the end of the turn."""
     read: asyncio.Event = field(default_factory=asyncio.Event)
@@ -149,6 +154,12 @@ class FakeSession:
     @property
     def running(self) -> bool:
         return self._end is not None
+
+    def secrets_in(self, text: str) -> tuple[str, ...]:
+        return self.secrets if text not in self.agreed else ()
+
+    def accept_secrets(self, text: str) -> None:
+        self.agreed.append(text)
 
     async def prepare(self, text: str, mentions: Sequence[str]) -> UserInput:
         self.calls.append(("prepare", *mentions))

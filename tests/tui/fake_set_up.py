@@ -19,7 +19,7 @@ class FakeSetUp:
         Offer("openai", "OpenAI", "OPENAI_API_KEY", has_key=True, in_variable=True),
     )
     local_places: tuple[tuple[str, str], ...] = (("llama.cpp", "http://127.0.0.1:8080/v1"),)
-    key_file: str = "~/.local/share/claw/auth.json"
+    key_place: str = "~/.local/share/claw/auth.json, which only you can read"
     config_file: str = "~/.config/claw/config.toml"
     found: Sequence[FoundServer] = (FoundServer(LLAMA, MODELS),)
     listed: Sequence[ModelChoice] | Exception = (ModelChoice("anthropic/claude-test", window_tokens=200_000),)

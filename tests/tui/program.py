@@ -3,6 +3,7 @@
 import re
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.fakes.claw_process import environment
 from tests.fakes.session_kit import Desk
@@ -27,11 +28,13 @@ class Program(Terminal):
         columns: int = 80,
         rows: int = 24,
         term: str = "xterm-256color",
+        before: Sequence[str] = (),
         **env: str,
     ) -> None:
+        """`before`: what starts it, for instance in a namespace of its own; the process stays the same."""
         self._asked = False
         self._strays = 0
-        argv = [sys.executable, "-m", "claw", *arguments]
+        argv = [*before, sys.executable, "-m", "claw", *arguments]
         surroundings = environment(desk, {"TEXTUAL_ANIMATIONS": "none", **env})
         super().__init__(argv, cwd=desk.project, env=surroundings, columns=columns, rows=rows, term=term)
 

@@ -1,6 +1,7 @@
 """Run by tests inside a pseudo-terminal: the application with a fake session. `pty_app.py STATE MARKER [ignore-hup]`.
 
-STATE: idle, streaming, dialog, or stuck (the event loop hangs for good). MARKER: a file that says how far it came.
+STATE: idle, streaming, dialog, or stuck (the event loop hangs for good, which is ended after half a second; the others have
+half a minute for an orderly end). MARKER: a file that says how far it came.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from agent.permissions.approval import ApprovalRequest, Approver
 from tests.tui.fake_session import FakeSession, Opener, launch
 from tui.bridge import Target
 from tui.launch.run import run_app
-from tui.signals import HARD_LIMIT_S
 
 
 class MarkingOpener(Opener):
@@ -58,7 +58,7 @@ def main() -> int:
     state, marker = sys.argv[1], Path(sys.argv[2])
     if "ignore-hup" in sys.argv:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return run_app(launch(MarkingOpener(state, marker)), hard_limit_s=0.5 if state == "stuck" else HARD_LIMIT_S)
+    return run_app(launch(MarkingOpener(state, marker)), hard_limit_s=0.5 if state == "stuck" else 30.0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.agent.processes.marks import comes_true, marked, new_mark
+from tests.agent.processes.running import linux_only
 from tui.composing.editor import EditorError, edit_text, find_editor
 
 
@@ -90,3 +93,15 @@ async def test_a_failing_editor_says_why(tmp_path: Path, body: str, said: str) -
         await edit_text([str(script(tmp_path / "ed", body))], "text")
     with pytest.raises(EditorError, match="cannot be used"):
         await edit_text([str(tmp_path / "gone")], "text")
+
+
+@linux_only
+async def test_cancelled_it_ends_the_editor_and_what_that_has_started(tmp_path: Path) -> None:
+    mark = new_mark()
+    stubborn = script(tmp_path / "ed", f"trap '' TERM HUP\nsleep {mark} &\nsleep {mark}\nsleep {mark}")
+    editing = asyncio.ensure_future(edit_text([str(stubborn)], "text"))
+    assert await comes_true(lambda: len(marked(mark)) == 2)
+    editing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await editing
+    assert await comes_true(lambda: not marked(mark))

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from agent.config.auth import AuthError, read_auth, remove_key, save_key
 from providers.types import Secret
 from tests.fakes.claw_process import run
+from tests.fakes.keyring import Keyring
 from tests.fakes.session_kit import Desk
 from tests.fakes.terminal import Terminal
 from tests.tui.in_process import Place
@@ -168,33 +168,8 @@ def test_logout_says_whose_where_there_are_several(place: Place) -> None:
     assert keys(place.auth_file) == {"openai": KEY}
 
 
-class Keyring(types.ModuleType):
-    """As the package `keyring` behaves, in memory."""
-
-    def __init__(self, locked: bool = False) -> None:
-        super().__init__("keyring")
-        self.kept: dict[tuple[str, str], str] = {}
-        self.locked = locked
-
-    def _check(self) -> None:
-        if self.locked:
-            raise RuntimeError(f"the keyring is locked, and says {KEY}")
-
-    def get_password(self, service: str, name: str) -> str | None:
-        self._check()
-        return self.kept.get((service, name))
-
-    def set_password(self, service: str, name: str, password: str) -> None:
-        self._check()
-        self.kept[service, name] = password
-
-    def delete_password(self, service: str, name: str) -> None:
-        self._check()
-        del self.kept[service, name]
-
-
 def test_a_keyring_keeps_the_key_and_the_file_only_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    keyring: Any = Keyring()
+    keyring: Any = Keyring(KEY)
     monkeypatch.setitem(sys.modules, "keyring", keyring)
     save_key(place.auth_file, "openai", Secret(KEY), in_keyring=True)
     assert json.loads(place.auth_file.read_text()) == {"openai": {"keyring": True}}

@@ -243,9 +243,10 @@ def test_T92_unknown_ambiguous_damaged_newer_and_odd_files_are_told_in_words(
     os.mkfifo(home.file("20260101-pipe"))
     assert "No session begins" in home.refused(*action, "20260101-pipe")
     if action[0] != "rm":
-        assert "newer claw" in home.refused(*action, a) and "cannot be read" in home.refused(*action, b)
+        assert home.run(*action, a).out  # what a newer claw wrote is read as far as it can be
+        assert "cannot be read" in home.refused(*action, b)
         listed = home.run("list")
-        assert listed.out.startswith("There are no sessions") and listed.err.count("claw: ") == 3
+        assert a in listed.out and b not in listed.out and listed.err.count("claw: ") == 2
     else:
         assert "Deleted 2" in home.run("rm", a, b, "--yes").out, "what is damaged can still be deleted"
 

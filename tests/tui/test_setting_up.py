@@ -2,6 +2,7 @@
 
 import json
 import stat
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agent.config.editing import EditError
 from agent.config.paths import Paths
 from providers.errors import ProviderError
 from providers.types import Secret
+from tests.fakes.keyring import Keyring
 from tests.fakes.model_server import Chunk, ModelServer, Reply, json_reply
 from tests.fakes.responses_wire import error_reply
 from tui.launch.arguments import Arguments
@@ -43,7 +45,7 @@ def place(url: str, name: str = "llama.cpp") -> Candidate:
 
 def setting_up(home: Path, *places: Candidate, **env: str) -> tuple[SettingUp, list[Startup]]:
     adopted: list[Startup] = []
-    return SettingUp(started(home, **env), adopted.append, places), adopted
+    return SettingUp(started(home, **env), adopted.append, places, look_s=20.0), adopted
 
 
 # --------------------------------------------------------------------------- looking
@@ -143,6 +145,20 @@ async def test_key_address_and_model_are_written_and_in_force(home: Path) -> Non
     kept = paths(home).auth_file
     assert json.loads(kept.read_text()) == {"own": {"key": "sk-1"}} and stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(paths(home).config_file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("priority", [0.0, 5.0])
+async def test_a_key_goes_into_the_systems_keyring_where_there_is_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch, priority: float
+) -> None:
+    keyring = Keyring("sk-1", priority)
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    set_up, adopted = setting_up(home)
+    assert ("keyring" in set_up.key_place) == (priority > 0) == ("auth.json" not in set_up.key_place)
+    await set_up.keep(replace(set_up.own("http://127.0.0.1:9999/v1", "chat"), key=Secret("sk-1")), "m")
+    kept = json.loads(paths(home).auth_file.read_text())
+    assert kept == {"own": {"keyring": True} if priority else {"key": "sk-1"}}
+    assert adopted[0].providers["own"].key == started(home).providers["own"].key == Secret("sk-1")
 
 
 async def test_a_known_server_of_this_machine_needs_no_table(home: Path) -> None:

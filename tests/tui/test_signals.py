@@ -18,11 +18,13 @@ from pathlib import Path
 import pyte
 import pytest
 
+from tests.agent.processes.running import linux_only
+
 ROOT = Path(__file__).parents[2]
 MODES_OFF = ("1049", "1000", "1003", "1006", "1015", "2004", "1004")
 WAIT_S = 10.0
-LIMIT_S = 2.5
-"""Two seconds, and something for a loaded machine."""
+LIMIT_S = 12.0
+"""For an orderly end on a loaded machine; one that hangs is ended after 30 s only."""
 
 
 class Terminal:
@@ -149,21 +151,58 @@ def test_T63_a_program_that_hangs_still_ends_and_restores(terminals: list[Termin
     terminal.assert_restored()
 
 
-def test_T64_a_terminal_that_goes_away_without_a_signal_ends_it_without_spinning(
+def test_T64_a_terminal_that_goes_away_without_a_signal_ends_it_in_order_and_without_spinning(
     terminals: list[Terminal], tmp_path: Path
 ) -> None:
-    terminal = start(terminals, tmp_path, "idle", "ignore-hup")
-    terminal.until_ready()
+    states = ("idle", "streaming", "dialog")
+    terminals.extend(Terminal(tmp_path / f"marker-{state}", state, "ignore-hup") for state in states)
+    for terminal in terminals:
+        terminal.until_ready()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    os.close(terminal.slave)
-    os.close(terminal.master)
-    end = time.monotonic() + LIMIT_S
-    while terminal.process.poll() is None and time.monotonic() < end:
-        time.sleep(0.01)
-    assert terminal.process.returncode == 128 + signal.SIGHUP
-    assert terminal.marker.read_text().startswith("closed")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+    for terminal in terminals:
+        used = cpu_s(terminal.process.pid)
+        os.close(terminal.slave)
+        os.close(terminal.master)
+        end = time.monotonic() + LIMIT_S
+        while terminal.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        assert terminal.process.returncode == 128 + signal.SIGHUP
+        assert terminal.marker.read_text().startswith("closed")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - used < 3
+        before = after
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@linux_only
+def test_T67_a_stop_without_ctrl_z_and_its_end_leave_no_second_reader(
+    terminals: list[Terminal], tmp_path: Path
+) -> None:
+    terminal = start(terminals, tmp_path, "idle")
+    terminal.until_ready()
+    terminal.until_shows("Ask for something")
+    tasks = Path(f"/proc/{terminal.process.pid}/task")
+    threads = len(list(tasks.iterdir()))
+    for stop in (True, False) * 3:
+        before = len(terminal.output)
+        if stop:
+            terminal.process.send_signal(signal.SIGSTOP)
+        terminal.process.send_signal(signal.SIGCONT)
+        end = time.monotonic() + WAIT_S
+        while b"\x1b[?1049h" not in terminal.output[before:]:
+            assert time.monotonic() < end, "it did not come back"
+            terminal.read(0.02)
+        terminal.until_quiet(0.2)
+    os.write(terminal.master, b"abc")
+    terminal.until_shows("abc")
+    assert len(list(tasks.iterdir())) < threads + 6, "each time leaves threads behind"
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.ends_within(LIMIT_S) == 128 + signal.SIGTERM
+    terminal.assert_restored()
 
 
 def test_ctrl_c_twice_leaves_with_0_and_a_usable_terminal(terminals: list[Terminal], tmp_path: Path) -> None:

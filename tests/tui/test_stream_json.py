@@ -15,6 +15,7 @@ import pytest
 
 from agent.events import Event, MessageCompleted, ToolFinished, ToolStarted, TurnEnded, UserMessageAdded
 from providers.types import Usage
+from tests.agent.processes.marks import comes_true
 from tests.fakes.claw_process import Done, environment, finish, run, start
 from tests.fakes.grammar import check_grammar
 from tests.fakes.session_kit import Desk
@@ -244,11 +245,13 @@ class Lines:
 
 async def test_an_interrupt_is_for_the_message_before_it_and_none_is_left_over() -> None:
     piped = Lines()
-    piped.write('{"type": "interrupt"}\n' + user("one") + '{"type": "interrupt"}\n' + user("two"))
-    assert await piped.next() == "one"
+    piped.write('{"type": "interrupt"}\n' + user("one"))
+    assert await piped.next() == "one" and piped.interrupts == 0  # there was nothing to stop
+    piped.write('{"type": "interrupt"}\n' + user("two"))
+    assert await comes_true(lambda: piped.interrupts == 1)
     assert await piped.next() == "two"
-    assert piped.interrupts == 1  # the first one had nothing to stop
     piped.write('{"type": "interrupt"}\n')
+    assert await comes_true(lambda: piped.interrupts == 2)
     piped.close()
     assert await piped.next() is None and await piped.next() is None
     assert piped.interrupts == 2 and piped.bad == []

@@ -9,6 +9,8 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from agent.command_environment import without_secrets
+
 MOST_BYTES = 64 * 1024 * 1024
 _PATIENCE_S = 3.0
 _PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/opt/local/bin")
@@ -42,6 +44,7 @@ async def read_image(command: list[str]) -> bytes | None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             cwd="/",
+            env=without_secrets(os.environ),
             start_new_session=True,
         )
     except OSError:

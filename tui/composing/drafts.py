@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from agent.config.paths import ensure_private_dir, path_text
+from agent.config.private_file import make_folder_private, make_private, replace_private
 
 MOST_BYTES = 20 * 1024 * 1024
 
@@ -35,6 +36,7 @@ class Drafts:
         """The newest text that a claw left which runs no more, from now on this one's own; empty if there is none."""
         if self._folder is None:
             return ""
+        make_folder_private(self._folder)
         with self._turn, contextlib.suppress(OSError):
             for path in sorted(self._folder.glob(f"{self._begin}-*.json"), key=_changed, reverse=True):
                 if (lock := _try_lock(path.with_suffix(".lock"))) is None:
@@ -58,12 +60,11 @@ class Drafts:
             if self._file is None:
                 ensure_private_dir(self._folder)
                 self._file = self._folder / f"{self._begin}-{secrets.token_hex(4)}.json"
-                self._lock = _try_lock(self._file.with_suffix(".lock")) or -1
-            fresh = self._file.with_suffix(".new")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-                file.write(json.dumps(text).encode())
-            fresh.replace(self._file)
+                if (lock := _try_lock(self._file.with_suffix(".lock"))) is None:  # another claw could take it over
+                    self._file = None
+                    return
+                self._lock = lock
+            replace_private(self._file, json.dumps(text).encode())
 
     def _release(self, *, remove: bool = False) -> None:
         if self._file is not None and remove:
@@ -87,6 +88,7 @@ def _try_lock(path: Path) -> int | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
         return None
+    make_private(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -9,10 +9,15 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agent.spawner.tree import below
+
+END_S = 0.3
+"""How long an editor that must end has to save what can be recovered."""
 MOST_BYTES = 16 * 1024 * 1024
 _USUAL = ("nano", "vim", "vi", "emacs")
 _USUAL_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/bin")
@@ -61,7 +66,7 @@ def _named(wanted: str, variable: str, env: Mapping[str, str], project: Path) ->
 
 
 async def edit_text(command: Sequence[str], text: str) -> str:
-    """Let the editor change the text, and wait for its end. Cancelled, it goes on alone, and what it writes is lost.
+    """Let the editor change the text, and wait for its end. Cancelled, it is ended, and what it would have written is lost.
 
     Raises:
         EditorError: it failed, or what it left cannot be used.
@@ -72,13 +77,28 @@ async def edit_text(command: Sequence[str], text: str) -> str:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(text.encode("utf-8", "replace"))
             process = await asyncio.create_subprocess_exec(*command, str(path), cwd=folder)
-            code = await process.wait()
+            try:
+                code = await process.wait()
+            finally:
+                if process.returncode is None:
+                    await asyncio.shield(_end(process))
             if code:
                 how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
                 raise EditorError(f"{command[0]} {how}, so the text stays as it was.")
             return await asyncio.to_thread(_read, path)
     except OSError as error:
         raise EditorError(f"{command[0]} cannot be used: {error}.") from None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End an editor and what it started: TERM, on which editors save what can be recovered, a moment, KILL."""
+    pids = [process.pid, *below(process.pid)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), END_S)
 
 
 def _read(path: Path) -> str:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from agent.permissions.opening import open_folder
 from agent.tools.base import ToolError
-from agent.tools.search import Place, Query, find_rg, run_query
+from agent.tools.search import Query, find_rg, run_query
+from agent.tools.search_process import Place
 
 MOST_FILES = 300_000
 FRESH_S = 5.0

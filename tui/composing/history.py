@@ -5,13 +5,13 @@ that cannot be used (missing rights, a device, a damaged line) costs the history
 """
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent.config.paths import ensure_private_dir
+from agent.config.private_file import BusyFileError, locked, make_private, replace_private
 
 MAX_ENTRIES = 500
 MAX_ENTRY_CHARS = 20_000
@@ -80,7 +80,7 @@ class PromptHistory:
         import json
 
         line = json.dumps(text).encode() + b"\n"
-        with contextlib.suppress(OSError), _locked(self._path):
+        with contextlib.suppress(OSError, BusyFileError), _locked(self._path):
             _append(self._path, line)
             if self._path.stat().st_size > MAX_FILE_BYTES:
                 _cut(self._path)
@@ -112,6 +112,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is not a regular file")
+        make_private(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -120,12 +121,8 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     ensure_private_dir(path.parent)
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(path):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _append(path: Path, line: bytes) -> None:
@@ -133,7 +130,9 @@ def _append(path: Path, line: bytes) -> None:
         end = os.lseek(descriptor, 0, os.SEEK_END)
         if end and os.pread(descriptor, 1, end - 1) != b"\n":
             line = b"\n" + line  # a line that was cut off must not swallow this one
-        os.write(descriptor, line)
+        if os.write(descriptor, line) < len(line):  # a full disk took some of it
+            os.ftruncate(descriptor, end)
+        os.fdatasync(descriptor)
 
 
 def _cut(path: Path) -> None:
@@ -141,10 +140,7 @@ def _cut(path: Path) -> None:
     import json
 
     kept = b"".join(json.dumps(text).encode() + b"\n" for text in _newest_within(_read(path), MAX_FILE_BYTES // 2))
-    fresh = path.with_name(path.name + ".new")
-    with _opened(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
-        os.write(descriptor, kept)
-    fresh.replace(path)
+    replace_private(path, kept)
 
 
 def _newest_within(texts: list[str], size_bytes: int) -> list[str]:

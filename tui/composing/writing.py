@@ -23,6 +23,8 @@ from tui.widgets.composer import Composer
 from tui.widgets.offers import MOST_FILES
 
 if TYPE_CHECKING:  # imported when the first frame is drawn, or when they are first needed
+    from textual.worker import Worker
+
     from tui.composing.clipboard import PastedImages
     from tui.composing.drafts import Drafts
     from tui.composing.file_index import FileIndex
@@ -68,6 +70,7 @@ class Writing:
         self._saving = False
         self._busy = False
         """Whether the editor or the clipboard's program runs."""
+        self._editing: Worker[None] | None = None
         self.popup = CompletionList(id="completion")
         self.composer = Composer(self, self.popup, self._history, id="composer")
 
@@ -99,7 +102,9 @@ class Writing:
             threading.Thread(target=self._history.save, args=(text,), name="claw-history", daemon=True).start()
 
     def save_now(self) -> None:
-        """Write the draft before claw ends. Touches the disk."""
+        """Write the draft before claw ends, and end the editor if it has the terminal. Touches the disk."""
+        if self._editing is not None:
+            self._editing.cancel()
         self._saves += 1
         if self._drafts is not None:
             self._drafts.save(self.composer.whole_text, self._saves)
@@ -172,7 +177,7 @@ class Writing:
     def edit_outside(self) -> None:
         if not self._busy:
             self._busy = True
-            self._app.run_worker(self._edit(), exit_on_error=False)
+            self._editing = self._app.run_worker(self._edit(), exit_on_error=False)
 
     async def _edit(self) -> None:
         from tui.composing import editor

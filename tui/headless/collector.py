@@ -7,6 +7,7 @@ from agent.events import (
     Event,
     MessageCompleted,
     Notice,
+    RecordingChanged,
     RetryScheduled,
     StepStarted,
     ToolFinished,
@@ -49,6 +50,8 @@ class Collector:
                 self._spent(event.usage, event.cost_usd)
                 if key is None and message:
                     self._complain(f"claw: not compacted: {message}")
+            case RecordingChanged(fault=fault, remedy=remedy):
+                self._complain(f"claw: {fault} {remedy}" if fault else "claw: The session is written again.")
             case Notice(level=level) if level != "info":
                 self._complain(f"claw: {event.text}" + (f"\n      {event.remedy}" if event.remedy else ""))
 

@@ -14,7 +14,8 @@ from providers.errors import ProviderError
 from tui.headless.collector import Collector
 from tui.headless.output_schema import AnswerSchema, load_schema
 from tui.headless.standard_input import MessageLines, OnePrompt, with_piped_input
-from tui.headless.stream_json import EventStream, InputError, secrets_of
+from tui.headless.stream_json import EventStream, InputError
+from tui.launch.known_secrets import known_secrets
 from tui.launch.resuming import resumed_file
 from tui.launch.startup import SetupError, Startup
 from tui.launch.wiring import Opener
@@ -68,7 +69,7 @@ async def _run(startup: Startup, opener: Opener, prompt: str, schema: AnswerSche
         await opener.models.corrected_default(_LISTING_PATIENCE_S)
     stopper, stream = Stopper(), None
     if arguments.output_format == "stream-json":
-        stream = EventStream(secrets_of(startup.providers.values(), startup.env))
+        stream = EventStream(known_secrets(startup))
 
     def emit(event: Event) -> None:
         collector.emit(event)

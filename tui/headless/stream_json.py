@@ -1,7 +1,8 @@
 """`--output-format stream-json`: the events of a run as JSON lines, and what a run came to as the last one.
 
 A thread writes, so that a slow reader holds up neither the model nor a signal. claw's own keys never go out, wherever they
-stand in an event (a key that a model spells out in many small deltas cannot be seen there; the whole message is clean).
+stand in an event (a key that a model spells out in many small deltas cannot be seen there; the whole message is clean). What a
+terminal might act on stands in the lines as JSON escapes.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import os
 import re
 import select
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,11 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from agent.events import Event
-from agent.redaction import LEAST_VALUE_CHARS, secret_values
-from providers.types import ProviderConfig
+from tui.sanitize import spelled_json
 
 _REDACTED = b"[redacted]"
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class TokenUsage(Struct, frozen=True):
@@ -68,7 +67,7 @@ class EventStream:
     """Writes events to a descriptor as JSON lines, each at once and in order."""
 
     def __init__(self, secrets: Iterable[str], descriptor: int = 1) -> None:
-        """Make it in the event loop; `secrets` see `secrets_of`."""
+        """Make it in the event loop; `secrets` see tui/launch/known_secrets.py."""
         self.failed: Callable[[], None] = lambda: None
         """Called in the event loop, once, when nothing can be written any more."""
         self.error: OSError | None = None
@@ -85,12 +84,11 @@ class EventStream:
             self._lines.put(self.line(event))
 
     def line(self, event: Event) -> bytes:
-        try:
-            data = msgspec.json.encode(event)
-        except UnicodeEncodeError:  # half of a character, as in a file's name
-            data = msgspec.json.encode(_whole(msgspec.to_builtins(event)))
+        data = encoded(event)
         if self._secrets is not None:
             data = self._secrets.sub(_REDACTED, data)
+        if not data.isascii() or b"\x7f" in data:
+            data = spelled_json(data.decode()).encode()
         return data + b"\n"
 
     async def finish(self, patience_s: float | None = None) -> None:
@@ -118,13 +116,12 @@ class EventStream:
             self._loop.call_soon_threadsafe(self._written.set)
 
 
-def secrets_of(providers: Iterable[ProviderConfig], env: Mapping[str, str]) -> set[str]:
-    """What must not go out: keys, headers that carry one, and variables that hold one."""
-    found = set(secret_values(env))
-    for config in providers:
-        found |= {config.key.reveal()} if config.key is not None else set()
-        found |= {value for name, value in config.headers.items() if _SECRET_HEADER.search(name)}
-    return {secret for secret in found if len(secret) >= LEAST_VALUE_CHARS}
+def encoded(value: Any) -> bytes:
+    """As JSON; half of a character, as in a file's name, becomes a replacement character."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value)))
 
 
 def _in_json(text: str) -> bytes:

@@ -14,7 +14,12 @@ from tui.launch.startup import SetupError, Startup
 
 
 def compaction_setup(
-    startup: Startup, models: Models, spawner: Spawner, workspace: Workspace, emit: Emit
+    startup: Startup,
+    models: Models,
+    spawner: Spawner,
+    workspace: Workspace,
+    emit: Emit,
+    without_secrets: Callable[[str], str] = str,
 ) -> CompactionSetup:
     """Hooks, the model for summaries, who accepts a cost. Whom to ask is said later, by who can ask."""
     config = startup.loaded.config
@@ -22,7 +27,8 @@ def compaction_setup(
     def is_closed(path: Path) -> bool:
         return workspace.is_closed is not None and workspace.is_closed(path)
 
-    hooks = CompactionHooks(spawner, startup.cwd, emit, config.hooks.pre_compact, config.hooks.post_compact)
+    before, after = config.hooks.pre_compact, config.hooks.post_compact
+    hooks = CompactionHooks(spawner, startup.cwd, emit, before, after, without_secrets=without_secrets)
     return CompactionSetup(
         background=config.context.background,
         hooks=hooks if config.hooks.pre_compact or config.hooks.post_compact else None,

@@ -5,8 +5,10 @@ What is heavy is imported inside the functions that run after the first frame.
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +22,13 @@ from tui.launch.arguments import parse
 from tui.launch.listed_models import Listing
 from tui.launch.run import run_app
 from tui.launch.startup import NoKeyError, SetupError, Startup, starting
+from tui.session_seam import lost_text
 from tui.theme_choice import kept_theme
 from tui.themes import AUTO
 
 if TYPE_CHECKING:
     from agent.session import Session
+    from agent.store.sessions import LoadedSession
     from tui.launch.sessions_on_disk import SessionsOnDisk
     from tui.launch.setting_up import SettingUp
     from tui.launch.wiring import Opener
@@ -48,7 +52,7 @@ def run_screen(startup: Startup) -> int:
     except NoKeyError as error:
         missing = NoKey(*files, detail=error.detail)
     with screen.scratch:
-        return run_app(
+        code = run_app(
             Launch(
                 open=screen.open,
                 cwd=startup.cwd,
@@ -74,6 +78,8 @@ def run_screen(startup: Startup) -> int:
                 notices=startup.notices,
             )
         )
+    screen.tell_losses()
+    return code
 
 
 class Screens:
@@ -85,6 +91,8 @@ class Screens:
         self._making = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stored: SessionsOnDisk | None = None
+        self._session: Session | None = None
+        """The one that was opened last."""
         self._retention_days = startup.loaded.config.limits.retention_days
         self.scratch = contextlib.ExitStack()
         """Holds the demo's folder until claw ends."""
@@ -107,24 +115,31 @@ class Screens:
 
         return resumed_file(self._startup)
 
+    def tell_losses(self) -> None:
+        """At the end, when the terminal is the shell's again."""
+        session = self._session
+        if session is not None and session.unwritten:
+            sys.stderr.write(f"claw: {lost_text(session.id, session.unwritten)}\n")
+
     async def open(self, target: Target, emit: Emit, approver: Approver) -> SessionControls:
         demo = target.kind == "demo"
         opener = await asyncio.to_thread(self._opener, demo)
         path = None
-        if target.kind in ("resume", "fork"):
+        if target.kind in ("resume", "fork", "read"):
             from agent.store import sessions
 
             path = sessions.find(self._startup.paths.sessions, target.session_id)
         elif target.kind == "start":
             path = self.resumed()
         fork = target.kind == "fork" or (self._startup.arguments.fork and target.kind == "start")
-        loop = asyncio.get_running_loop()
-        opening = asyncio.ensure_future(asyncio.to_thread(opener.open, emit, approver, path, fork, loop))
+        work = partial(opener.open, emit, approver, path, fork, asyncio.get_running_loop(), target.reason)
+        opening = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             session = await asyncio.shield(opening)
         except asyncio.CancelledError:
             await (await opening).close()
             raise
+        self._session = session
         session.announce()
         if not demo and path is None and self._startup.named_model is None:
             self._spawn(self._correct_default(opener, session), "correct the default model")
@@ -198,7 +213,20 @@ class Screens:
         """Blocks."""
         from tui.session_export import export_session
 
-        return export_session(self._startup, session_id, file)
+        return export_session(self._startup, session_id, file, self._held(session_id))
+
+    def _held(self, session_id: str) -> "LoadedSession | None":
+        """The open session as it stands in memory, if that is more than is on the disk."""
+        session = self._session
+        if session is None or session.id != session_id or not session.unwritten:
+            return None
+        from agent.config.paths import path_text
+        from agent.store.base import SessionMeta
+        from agent.store.sessions import LoadedSession
+
+        entries = tuple(session.branch)
+        meta = SessionMeta(session_id, path_text(session.project), entries[0].time_ms if entries else 0)
+        return LoadedSession(meta, entries, (), {}, 0)
 
     def make_set_up(self) -> "SettingUp":
         from tui.launch.setting_up import SettingUp

@@ -1,16 +1,20 @@
 """The sessions on disk, as the screen lists, searches, previews, renames and deletes them."""
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.config.paths import path_text
 from agent.events import Notice
+from agent.permissions.grants import StateError
 from agent.store import sessions
 from agent.store.index import Listing, SessionIndex
 from agent.store.lock import SessionBusyError, is_locked
-from agent.store.preview import last_messages
+from agent.store.preview import ending
 from agent.store.removal import Removal
+from agent.store.retention import clock_is_steady
+from agent.store.scan import scan
 from agent.store.schema import SchemaError
 from agent.store.session_info import SessionInfo
 from agent.store.titles import rename
@@ -50,10 +54,10 @@ class SessionsOnDisk:
         path = self._file(session_id)
         is_open = is_locked(path.with_suffix(".lock"))
         try:
-            said = last_messages(path)
+            said, fault = ending(path)
         except SchemaError as error:
             return SessionPreview(is_open=is_open, fault=str(error))
-        return SessionPreview(tuple((message.kind, message.text) for message in said), is_open)
+        return SessionPreview(tuple((message.kind, message.text) for message in said), is_open, fault)
 
     def rename(self, session_id: str, title: str) -> None:
         path = self._file(session_id)
@@ -70,7 +74,18 @@ class SessionsOnDisk:
 
     def delete_older(self, days: int) -> Notice | None:
         """Delete the sessions of all projects that were last written more than `days` days ago; what to tell of it."""
-        removed = self._removal().remove_older(days)
+        removal, now_s = self._removal(), time.time()
+        newest = max((file.changed_s for file in scan(self._paths.sessions).files), default=now_s)
+        try:
+            is_steady = clock_is_steady(self._paths.state_file, now_s, newest)
+        except StateError:
+            return None
+        if not is_steady:
+            old = removal.are_old(days, now_s)
+            what = "1 session is" if old == 1 else f"{old:,} sessions are"
+            text = f"{what} older than {days:,} days, but claw did not run for long, or the clock jumped."
+            return Notice("info", text, "Nothing is deleted before tomorrow.") if old else None
+        removed = removal.remove_older(days, now_s)
         if not removed.sessions:
             return None
         what = "1 session was" if removed.sessions == 1 else f"{removed.sessions:,} sessions were"

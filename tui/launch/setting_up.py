@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from agent.config.addresses import normalised
-from agent.config.auth import save_key
+from agent.config.auth import has_keyring, save_key
 from agent.config.editing import EditError, set_key
 from agent.config.files import ConfigFile, read_config
 from agent.config.key_paths import format_key
@@ -74,8 +74,10 @@ class SettingUp:
         return [(place.title, place.base_url or "") for place in self._places]
 
     @property
-    def key_file(self) -> str:
-        return str(self._startup.paths.auth_file)
+    def key_place(self) -> str:
+        if has_keyring():
+            return "the system's keyring"
+        return f"{self._startup.paths.auth_file}, which only you can read"
 
     @property
     def config_file(self) -> str:
@@ -165,7 +167,7 @@ class SettingUp:
             table = format_key(("providers", candidate.name))
             values = {f"{table}.api": candidate.api, f"{table}.base_url": candidate.base_url, **values}
         if candidate.key is not None and candidate.key != _key_in_force(startup, candidate.name):
-            save_key(paths.auth_file, candidate.name, candidate.key)
+            save_key(paths.auth_file, candidate.name, candidate.key, in_keyring=has_keyring())
         for key, value in values.items():
             set_key(file, key, json.dumps(value, ensure_ascii=False), paths.state / "config")
         return renewed(startup, name)

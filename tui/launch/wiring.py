@@ -23,6 +23,7 @@ from agent.images import image_limits
 from agent.instructions.discovery import Place
 from agent.instructions.in_force import InstructionsInForce
 from agent.instructions.on_disk import InstructionsOnDisk
+from agent.interrupted_writes import clear_up
 from agent.jobs import Jobs
 from agent.permissions.approval import Approver
 from agent.permissions.configured import configured_rules
@@ -35,24 +36,27 @@ from agent.permissions.workspace import Workspace
 from agent.processes import Spawner
 from agent.recall import OtherSession, Recall
 from agent.recorder import Recorder
+from agent.redacted_events import RedactedEvents
+from agent.redaction import KnownValues
 from agent.registry import Registry
 from agent.results import SpillFolder
 from agent.retry import RetryPolicy
 from agent.session import Session
+from agent.session_secrets import SessionSecrets
 from agent.snapshots import workspace_reader
 from agent.starting import Beginning, Said, opening_payloads, reminders
 from agent.store import sessions
-from agent.store.base import NoStore, SessionStore
+from agent.store.base import SessionStore
 from agent.store.index import SessionIndex
-from agent.store.lock import SessionBusyError
-from agent.store.schema import SchemaError
 from agent.tools.base import ToolContext
 from agent.tools.built_in import built_in_tools
 from agent.transcript import Transcript
 from agent.window import Window
 from providers.types import Effort
 from tui.launch.compaction_setup import compaction_setup
+from tui.launch.known_secrets import known_secrets
 from tui.launch.model_choice import Models
+from tui.launch.session_files import SessionFiles, SessionNews
 from tui.launch.startup import SetupError, Startup, reachable
 from tui.launch.tool_choice import chosen_tools
 
@@ -70,6 +74,7 @@ class Opener:
     ) -> None:
         """`clock` says what day it is, for what the model is told."""
         self.startup = startup
+        self._known_secrets = KnownValues(known_secrets(startup))
         self.models = Models(startup, counter or Counter())
         self._clock = clock
         self._retry_policy = retry_policy or RetryPolicy()
@@ -78,6 +83,7 @@ class Opener:
     def renew(self, startup: Startup) -> None:
         """Other settings from now on: for the sessions to come, and which models there are for all."""
         self.startup = startup
+        self._known_secrets.learn(known_secrets(startup))
         self.models.renew(startup)
 
     def prepare(self) -> None:
@@ -93,15 +99,22 @@ class Opener:
         resume: Path | None = None,
         fork: bool = False,
         loop: asyncio.AbstractEventLoop | None = None,
+        read_only: str = "",
     ) -> Session:
-        """A new session, or the one in the file `resume`, or a fork of it.
+        """A new session, or the one in the file `resume`, or a fork of it, or that file only to be read, for a reason.
 
         Call it in the event loop of the session; or in a thread, since a long session takes its time, and name the loop.
 
         Raises:
+            SessionTakenError: the session cannot be written here, and there is an approver, so somebody can be asked.
             SetupError: no model, or the session cannot be opened.
         """
-        store, transcript, loaded, session_id = self._store(emit, loop or asyncio.get_running_loop(), resume, fork)
+        files = SessionFiles(self.startup, self._index, SessionNews(emit, loop or asyncio.get_running_loop()))
+        if resume is None or fork:
+            store, transcript, loaded, session_id = files.begun(resume)
+        else:
+            can_ask = approver is not None
+            store, transcript, loaded, session_id = files.resumed(resume, read_only, can_ask=can_ask)
         try:
             return self._session(emit, approver, store, transcript, loaded, session_id)
         except BaseException as error:
@@ -121,10 +134,16 @@ class Opener:
     ) -> Session:
         startup = self.startup
         config = startup.loaded.config
+        secrets = SessionSecrets(self._known_secrets, loaded.entries if loaded is not None else ())
+        if startup.env.get("CLAW_LOG"):
+            from tui.launch.log import logged
+
+            emit = logged(emit)
+        emit = RedactedEvents(secrets, emit)
         recorder = Recorder(transcript, store, self._meter(loaded))
         effort = startup.arguments.effort or recorder.window.effort or config.effort
         model = self.models.choose(self._session_model(recorder.window), msgspec.convert(effort, Effort | None))
-        workspace, spawner = self._workspace(session_id), Spawner()
+        workspace, spawner = self._workspace(session_id), Spawner(extra=config.commands.environment)
         gate = self._gate(workspace, emit)
         said = Said(startup.arguments.tools, startup.arguments.append_system_prompt.strip() or None)
         said = said.or_before(transcript.branch)
@@ -160,14 +179,15 @@ class Opener:
             emit,
             beginning.prefix,
             spills,
-            compaction=compaction_setup(startup, self.models, spawner, workspace, emit),
+            compaction=compaction_setup(startup, self.models, spawner, workspace, emit, secrets.text),
             max_cost_usd=config.limits.max_cost,
-            queue=list(loaded.queue) if loaded is not None else [],
+            queue=list(loaded.queue) if loaded is not None and not store.read_only else [],
             retry_policy=self._retry_policy,
+            secrets=secrets,
         )
         recall = self._recall(recorder, session_id)
         shown_files = ShownFiles(transcript, recorder.window)
-        conversation.jobs = jobs = Jobs(spawner, spills.folder, emit)
+        conversation.jobs = jobs = Jobs(spawner, spills.folder, emit, secrets=secrets)
         jobs.take_past(transcript.branch)
         conversation.calls = CallRunner(
             tools,
@@ -186,11 +206,14 @@ class Opener:
             ),
             conversation,
             emit,
+            secrets.output,
         )
         conversation.instructions = InstructionsInForce(disk, conversation)
         conversation.take_past()
-        if unanswered := len(recorder.window.open_calls):
+        unanswered = len(recorder.window.open_calls)
+        if unanswered and not store.read_only:  # what is only read may be running elsewhere
             emit(_interrupted(unanswered))
+            clear_up(transcript.branch, recorder.window.open_calls, workspace)
         return Session(
             conversation,
             gate,
@@ -201,7 +224,7 @@ class Opener:
             lambda: opening_payloads(beginning, conversation, gate.mode),
             lambda opening: reminders(beginning, conversation, gate.mode, opening),
             recall=recall,
-            read_file=workspace_reader(workspace),
+            read_file=workspace_reader(workspace, secrets.text),
             load_prices=self.models.load_prices,
             load_tokenizer=self.models.load_tokenizer,
             max_turns=config.limits.max_turns,
@@ -212,30 +235,6 @@ class Opener:
         trusted = is_trusted(startup.project, startup.paths, this_run=startup.arguments.trust)
         added = tuple(folder for folder in workspace.extra if is_trusted(folder, startup.paths))
         return Place(startup.paths, startup.project, startup.cwd, added, trusted, workspace.is_closed)
-
-    def _store(
-        self, emit: Emit, loop: asyncio.AbstractEventLoop, resume: Path | None, fork: bool
-    ) -> tuple[SessionStore, Transcript, sessions.LoadedSession | None, str]:
-        def complain(text: str) -> None:
-            notice = Notice("error", text, "Free some space or check the folder's permissions.")
-            with contextlib.suppress(RuntimeError):  # the writer's thread may outlive the loop
-                loop.call_soon_threadsafe(emit, notice)
-
-        startup = self.startup
-        if resume is None:
-            if startup.arguments.no_session:
-                return NoStore(), Transcript(), None, sessions.new_id()
-            store = sessions.new_session(startup.paths.sessions, startup.project, complain, self._index.note)
-            return store, Transcript(), None, store.meta.id
-        try:
-            opened, loaded = (sessions.fork if fork else sessions.open_session)(resume, complain, self._index.note)
-        except SessionBusyError as error:
-            raise SetupError(f"{error}\nAdd --fork to go on in a copy of it.") from None
-        except SchemaError as error:
-            raise SetupError(str(error)) from None
-        if loaded.damage:
-            emit(Notice("warning", loaded.damage))
-        return opened, Transcript(loaded.entries), loaded, loaded.meta.id
 
     def _recall(self, recorder: Recorder, session_id: str) -> Recall:
         folder, project = self.startup.paths.sessions, self.startup.project

@@ -20,7 +20,7 @@ from agent.window import Window
 from providers.models import model_facts
 from providers.types import ProviderConfig
 from tui.launch.startup import SetupError, Startup
-from tui.sanitize import clean
+from tui.sanitize import clean, spelled_json
 
 _NAME_CHARS = 100
 
@@ -41,7 +41,7 @@ def context_report(startup: Startup, loaded: LoadedSession, ago: Callable[[int],
     limits = _limits(startup, window)
     used, parts = meter.used(), breakdown(window, meter)
     if startup.arguments.as_json:
-        return json.dumps(_plain(loaded, window, used, limits, parts))
+        return spelled_json(json.dumps(_plain(loaded, window, used, limits, parts)))
     times = {entry.key: entry.time_ms for entry in transcript.branch}
     return "\n".join((_headline(window, used, limits), *_rows(parts, used.tokens, times, ago)))
 

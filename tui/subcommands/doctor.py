@@ -8,7 +8,7 @@ import msgspec
 
 from agent.recorder import storable
 from tui.launch.startup import Startup
-from tui.sanitize import clean
+from tui.sanitize import clean, spelled_json
 from tui.subcommands import doctor_checks
 from tui.subcommands.doctor_checks import Finding
 
@@ -37,7 +37,7 @@ def doctor(startup: Startup) -> int:
     failing = any(finding.status == "fail" for finding in findings)
     if startup.arguments.as_json:
         shown = [{name: storable(value) for name, value in msgspec.to_builtins(found).items()} for found in findings]
-        sys.stdout.write(msgspec.json.encode({"ok": not failing, "checks": shown}).decode() + "\n")
+        sys.stdout.write(spelled_json(msgspec.json.encode({"ok": not failing, "checks": shown}).decode()) + "\n")
     return EXIT_FAILING if failing else EXIT_FINE
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from agent.command_environment import without_secrets
 from agent.config.providers import key_sources
 from tui.launch.startup import SetupError, Startup, reachable
 
@@ -269,7 +270,14 @@ def _first_line(argv: list[str]) -> str | None:
     """What a program says of its version; None: it cannot be run. Never in the project, whose files could change it."""
     try:
         done = subprocess.run(
-            argv, cwd="/", capture_output=True, text=True, errors="replace", timeout=_COMMAND_TIMEOUT_S, check=True
+            argv,
+            cwd="/",
+            env=without_secrets(os.environ),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_TIMEOUT_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -30,7 +30,7 @@ from agent.store.schema import SchemaError
 from agent.transcript import Transcript
 from agent.window import Window
 from tui.launch.startup import Startup
-from tui.sanitize import clean
+from tui.sanitize import clean, spelled_json
 from tui.subcommands.instruction_tree import NOTHING, finding_text, tree_rows
 
 _NAMES = ("agents", "claude", "instructions")
@@ -58,7 +58,7 @@ def show_instructions(startup: Startup) -> int:
         told=tuple(index for index, first in enumerate(there.heads) if first in standing.told),
     )
     if as_json:
-        print(json.dumps({"files": _files(report), "warnings": list(warnings(items))}))
+        print(spelled_json(json.dumps({"files": _files(report), "warnings": list(warnings(items))})))
         return 0
     if not items:
         print(NOTHING)
@@ -168,7 +168,7 @@ def _files(report: InstructionsReport) -> list[dict[str, Any]]:
 
 def _show_findings(findings: tuple[Finding, ...], as_json: bool) -> int:
     if as_json:
-        print(json.dumps(msgspec.to_builtins(findings)))
+        print(spelled_json(json.dumps(msgspec.to_builtins(findings))))
     else:
         for finding in findings:
             print(finding_text(finding))

@@ -9,16 +9,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent.config.private_file import replace_private
-from agent.export import export
-from agent.redaction import Redactor, secret_values
+from agent.redaction import Redactor
 from agent.store import sessions
 from agent.store.index import SessionIndex
 from agent.store.lock import SessionBusyError, is_locked
 from agent.store.removal import Removal
+from tui.launch.known_secrets import known_secrets
 from tui.launch.startup import SetupError, Startup
 from tui.sanitize import clean, one_line
+from tui.session_export import document
 from tui.subcommands.reports import load_session
-from tui.subcommands.session_reports import TITLE_CELLS, escaped, open_index, size_text
+from tui.subcommands.session_reports import TITLE_CELLS, open_index, size_text
 
 # --------------------------------------------------------------------------- export
 
@@ -31,10 +32,8 @@ def export_session(startup: Startup) -> int:
     arguments = startup.arguments
     target = _target(arguments.output, force=arguments.force)
     loaded = load_session(startup, arguments.session)
-    keys = [config.key.reveal() for config in startup.providers.values() if config.key is not None]
-    redactor = Redactor([*keys, *secret_values(startup.env)])
-    shown = clean if arguments.export_format == "markdown" else escaped
-    pieces = (shown(piece) for piece in export(loaded, arguments.export_format, redactor))
+    redactor = Redactor(known_secrets(startup))
+    pieces = document(loaded, arguments.export_format, redactor)
     if target is None:
         sys.stdout.writelines(pieces)
         return 0

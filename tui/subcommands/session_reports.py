@@ -5,9 +5,9 @@ Foreign text is cleaned before it is printed; in JSON the controls that a termin
 """
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,18 +17,17 @@ from agent.store.index import SessionIndex
 from agent.store.index_search import Found
 from agent.store.removal import Removal
 from agent.store.session_info import SessionInfo
-from agent.transcript import Assistant, Compaction, Entry, Result, Transcript, User
+from agent.transcript import Assistant, Compaction, Entry, Result, Transcript, User, to_plain
 from providers.types import TextBlock, ToolCall
 from tui.launch.startup import Startup
 from tui.money import money
-from tui.sanitize import clean, one_line
+from tui.sanitize import clean, one_line, spelled_json
 from tui.subcommands.reports import ago, load_session
 
 _LISTED_LARGEST = 5
 TITLE_CELLS = 60
 """Of a title in a list where other things stand beside it."""
 _EXCERPT_CELLS = 400
-_ACTED_ON = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def report_sessions(startup: Startup) -> int:
@@ -68,13 +67,21 @@ def _show(startup: Startup) -> int:
     branch = Transcript(loaded.entries).branch
     if startup.arguments.as_json:
         for entry in branch:
-            print(_json(entry))
+            print(_json(_plain(entry)))
         return 0
     print(f"session {loaded.meta.id} of {clean(loaded.meta.project)}")
     for entry in branch:
         if text := _entry_text(entry):
             print(f"\n[{entry.key}] {entry.kind}\n{clean(text)}")
     return 0
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """Without fingerprints of secrets, which are for the session itself."""
+    payload = to_plain(entry.payload)
+    for item in payload.get("redacted", ()):
+        del item["fingerprint"]
+    return {"key": entry.key, "parent": entry.parent, "time_ms": entry.time_ms, "payload": payload}
 
 
 def _entry_text(entry: Entry) -> str:
@@ -189,12 +196,7 @@ def _tell(problems: Sequence[str]) -> None:
 
 
 def _json(value: object) -> str:
-    return escaped(msgspec.json.encode(value).decode())
-
-
-def escaped(text: str) -> str:
-    """JSON text; what a terminal might act on can only stand inside its strings."""
-    return _ACTED_ON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return spelled_json(msgspec.json.encode(value).decode())
 
 
 def size_text(size: int) -> str:

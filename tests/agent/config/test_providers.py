@@ -185,11 +185,12 @@ def test_keys_of_auth_json_count_where_no_variable_is_set(bench: Bench) -> None:
     assert loaded.problems == ()
 
 
-def test_auth_json_readable_by_others_is_a_warning_with_the_remedy(bench: Bench) -> None:
+def test_T103_auth_json_readable_by_others_is_made_private_and_told(bench: Bench) -> None:
     path = _auth(bench, b'{"anthropic": {"key": "k"}}', 0o644)
     loaded = bench.load()
     (line,) = texts(loaded, ["warning"])
-    assert f"chmod 600 {path}" in line and not loaded.has_errors
+    assert "mode 0644" in line and "replace the keys" in line and not loaded.has_errors
+    assert path.stat().st_mode & 0o777 == 0o600 and texts(bench.load(), ["warning"]) == []
     assert provider_configs(loaded, {}, bench.paths)["anthropic"].key == Secret("k")
 
 

@@ -1,0 +1,313 @@
+"""Finds secrets in a text by the forms that those who issue them gave them, and by the names that stand before them.
+
+It knows where they are, not what becomes of them. Decisions: what merely looks random is left alone, for a hash, an id or an
+image in base64 is no secret; behind a name that says so (`password = …`) a value counts where it can be no word, call or
+type of a program.
+"""
+
+import re
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from agent.secret_forms import FORMS, Form
+
+PRIVATE_KEY = "private key"
+MOST_KEY_CHARS = 20_000
+"""As long as a private key in PEM may be."""
+SECRET_NAME = re.compile(
+    r"(?:^|[_.-])(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH)(?:[_.-]|\d|$)"
+)
+"""A variable's name in capitals that says what its value is."""
+PLAIN_VALUE = re.compile(
+    r"[/~.][\w./~-]*|[a-z_-]+|[\d.:-]+|true|false|https?://[^@]*|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?",
+    re.IGNORECASE,
+)
+"""Paths, words, numbers, addresses and hosts: what variables hold whose names only sound like it."""
+
+
+class Found(NamedTuple):
+    """A secret's place in a text: `text[start:end]`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+_BEFORE_WORD = (
+    "access",
+    "auth",
+    "refresh",
+    "bot",
+    "id",
+    "bearer",
+    "client",
+    "db",
+    "user",
+    "admin",
+    "root",
+    "master",
+    "app",
+)
+_BEFORE_KEY = ("api", "access", "secret", "private", "auth", "encryption", "signing", "master")
+"""What may stand before a name's last word without a sign between them; a `key` needs one of these."""
+_NO_WORD = r"(?=[^\s\"'\\]*[^a-z\s\"'\\_.\[\](){},:|*#-])(?=[^\s\"'\\]*[a-z\d])"
+"""At least one character that is neither a letter nor what joins or groups the words of a program, and it is no row of stars."""
+_VALUE = (
+    r"\\?[\"']?[ \t]*(?:=>|:=|[:=])[ \t]*"
+    rf"(?:\\?[\"'](?P<quoted>{_NO_WORD}[^\s\"'\\]{{8,}})\\?[\"']"
+    r"|(?P<secret>(?=[a-z_~+/.=-]{0,200}\d)[a-z0-9_~+/.=-]{16,}))"
+)
+
+
+def _name(last: str) -> str:
+    """The pattern of a name that ends so with a value behind it; in lower case."""
+    if last == "key":
+        led = "|".join(f"(?<={first}key)|(?<={first}[_-]key)" for first in _BEFORE_KEY)
+    else:
+        led = "|".join((f"(?<![a-z]{last})", *(f"(?<={first}{last})" for first in _BEFORE_WORD)))
+    return f"{last}(?:{led}){_VALUE}"
+
+
+_LAST_WORDS = ("token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "key")
+
+_VARIABLE = re.compile(
+    r"[ \t]*(?:\d+[\t:|│→-][ \t]*|[+-][ \t]*)?(?:[^\s=:]{1,200}[:-]\d+[:-])?(?:export[ \t]+|set[ \t]+|ENV[ \t]+|ARG[ \t]+)?"
+    r"(?P<name>[A-Z][A-Z0-9_]{2,80})=(?P<quote>[\"']?)(?P<value>[^\s\"'`$(){}<>;\\][^\s\"'`(){}<>]{7,4000})(?P=quote)[ \t]*\r?"
+)
+"""A line that sets a variable, as in .env files and scripts, also where a tool has numbered it."""
+_NO_VALUES = ("http://", "https://", "/", "./", "~/", "$", "{", "<", "%", "[redacted")
+"""How what stands for a value begins, or says where it is."""
+_EXPRESSION = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
+_MOST_DIGITS_OF_A_NAME = 3
+_SETTING_NAMES = ("password", "passwd", "passphrase", "pwd", "secret")
+_PUBLIC_NAME = re.compile(r"(?:^|_)(?:PUBLIC|PUB|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HOST)_")
+"""A name with KEY that may as well be that of a cache or a table."""
+_MOST_NAME_CHARS = 400
+_VARIABLE_HINT = re.compile(r"(?:KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH)[A-Z0-9_]*=")
+_SETTING = r"(?:=|:[ \t])[ \t]*(?P<secret>(?=\S{0,200}\d)[^\s\"'`(){}\[\]<>,;$]{8,200})[ \t]*\r?$"
+"""Behind a name at the end of a line, as in YAML and properties."""
+_KEY_BEGINS = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY ----"
+)
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- END [A-Z0-9 ]{0,40}PRIVATE KEY ----")
+_LINE_BEGINS = r"[ \t]*(?:[^\s:]{0,200}:)?(?:\d+[:\t│|-])?[+ -]?[ \t]*"
+_KEY_LINE = re.compile(
+    rf"(?:\s|\\[nr])*{_LINE_BEGINS}(?:[A-Za-z0-9+/=]{{12,}}|(?:Proc-Type|DEK-Info|Version|Comment): [^\n]{{0,200}})"
+)
+_LAST_OF_KEY = re.compile(rf"{_LINE_BEGINS}[A-Za-z0-9+/=]{{1,100}}[ \t\"',]*\r?")
+_LINE_OF_KEY = re.compile(rf"{_LINE_BEGINS}[A-Za-z0-9+/=]{{40,100}}[ \t\"',]*\r?")
+_KEY_HOLDS = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_LEADS = {
+    "Terraform token": re.compile(r"[A-Za-z0-9]{14}\Z"),
+    "Telegram token": re.compile(r"(?<!\d)\d{8,10}\Z"),
+    "Mailchimp key": re.compile(r"[a-f0-9]{32}\Z"),
+    "Discord token": re.compile(r"(?<![A-Za-z0-9_-])[MNO][A-Za-z\d_-]{23,25}\Z"),
+}
+"""Of those that have their fixed characters in the middle: what must stand before them."""
+_MOST_LEAD_CHARS = 33
+
+_LONG_LINE = re.compile(r"\n[^\n]{290,}")
+"""Only these are cut. Begins with a fixed character, so that short lines cost no more than a look."""
+_CUT_KEY_CHARS = 300
+_CUT_KEY = re.compile(
+    r"(?<![A-Za-z0-9_-])((?:sk-(?:ant-|proj-|or-)?|gh[pousr]_|github_pat_|glpat-|AIza|A[KS]IA|xox[abeoprs]-|hf_|npm_|gsk_|xai-|eyJ"
+    r"|GOCSPX-|ya29\.|SG\.|[rs]k_(?:live|test)_|dop_v1_|hvs\.|pypi-)[A-Za-z0-9_.-]{4,})(?:…[^\n]{0,60}|\r)?\Z"
+)
+
+_MANY_CHARS = 4_096
+
+KIND_NAMES = (PRIVATE_KEY, *(form.name for form in FORMS), "value of a variable", "named value", "setting")
+
+
+@cache
+def _compiled(form: Form) -> re.Pattern[str]:
+    """Compiled when first needed: all of them take as long as a hundred searches."""
+    return re.compile(form.pattern, re.DOTALL)
+
+
+def find_forms(text: str) -> list[Found]:
+    """What has the form of a secret, in the order of precedence; some may overlap."""
+    found = list(_private_keys(text)) if "PRIVATE KEY" in text else []
+    lower = _lower(text)
+    pairs = _pairs(text)
+    for form, hints in _HINTS:
+        where = lower if form.ignore_case else text
+        if any((pairs is None or pair is None or pair in pairs) and hint in where for hint, pair in hints):
+            found += _of_form(form.name, _compiled(form), where)
+    if "=" in text:
+        found += _variables(text)
+    found += _named(lower)
+    found += _cut_off(text)
+    return found
+
+
+def _pairs(text: str) -> set[int] | None:
+    """All pairs of neighbours, by which most hints need not be looked for one by one; None where that is not worth it."""
+    if len(text) < _MANY_CHARS:
+        return None
+    characters = set(text)
+    if not any(characters.issuperset(start) for start in _STARTS):
+        return set()
+    try:
+        data = text.encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+    even = len(data) & ~1
+    odd = 1 + ((len(data) - 1) & ~1)
+    return {*array("H", data[:even]), *array("H", data[1:odd])}
+
+
+def _pair(hint: str) -> int | None:
+    return int.from_bytes(hint[:2].encode("latin-1"), sys.byteorder) if len(hint) > 1 else None
+
+
+_STARTS = tuple({hint[:2] for form in FORMS for hint in form.hints if len(hint) > 1 and not form.ignore_case})
+_HINTS = tuple(
+    (form, tuple((hint, None if form.ignore_case else _pair(hint)) for hint in form.hints)) for form in FORMS
+)
+
+
+def _cut_off(text: str) -> Iterator[Found]:
+    """Beginnings of keys at the ends of long lines, where readers of files cut them."""
+    for line in _LONG_LINE.finditer("\n" + text):
+        start, end = line.start(), line.end() - 1
+        if (match := _CUT_KEY.search(text, max(start, end - _CUT_KEY_CHARS), end)) is not None:
+            yield Found(match.start(), match.end(1), "beginning of a key")
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, each character in its place."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
+
+
+def _of_form(name: str, pattern: re.Pattern[str], text: str) -> Iterator[Found]:
+    lead = _LEADS.get(name)
+    group: str | int = "secret" if "secret" in pattern.groupindex else 0
+    for match in pattern.finditer(text):
+        start, end = match.span(group)
+        if lead is not None:
+            before = lead.search(text[max(0, start - _MOST_LEAD_CHARS) : start])
+            if before is None:
+                continue
+            start -= len(before[0])
+        yield _without_end(text, start, end, name)
+
+
+def _without_end(text: str, start: int, end: int, kind: str) -> Found:
+    """The full stop of a sentence is no part of a key."""
+    while end > start and text[end - 1] == ".":
+        end -= 1
+    return Found(start, end, kind)
+
+
+def _variables(text: str) -> Iterator[Found]:
+    done = -1
+    for hint in _VARIABLE_HINT.finditer(text):
+        if hint.start() < done:
+            continue
+        start = text.rfind("\n", 0, hint.start()) + 1
+        if (done := text.find("\n", hint.end())) < 0:
+            done = len(text)
+        if hint.end() - start > _MOST_NAME_CHARS or (match := _VARIABLE.fullmatch(text, start, done)) is None:
+            continue
+        if (
+            SECRET_NAME.search(match["name"])
+            and not PLAIN_VALUE.fullmatch(match["value"])
+            and not _PUBLIC_NAME.search(match["name"])
+        ):
+            yield Found(*match.span("value"), "value of a variable")
+
+
+@cache
+def _named_pattern(last: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    """What stands behind the last word of a name in quotes or with a digit, and what at the end of a line."""
+    return (
+        re.compile(_name(last)),
+        re.compile(last + _SETTING, re.MULTILINE) if last in _SETTING_NAMES else None,
+    )
+
+
+def _named(lower: str) -> Iterator[Found]:
+    for last in _LAST_WORDS:
+        if last not in lower:
+            continue
+        pattern, setting = _named_pattern(last)
+        for match in pattern.finditer(lower):
+            group = "quoted" if match["quoted"] else "secret"
+            if not (match[group].startswith(_NO_VALUES) or (group == "secret" and _is_expression(match[group]))):
+                yield _without_end(lower, *match.span(group), "named value")
+        for match in setting.finditer(lower) if setting is not None else ():
+            value = match["secret"]
+            if not (PLAIN_VALUE.fullmatch(value) or value.startswith(_NO_VALUES) or value.endswith("array")):
+                yield Found(*match.span("secret"), "setting")
+
+
+def _is_expression(value: str) -> bool:
+    """Whether it is likelier what a program calls something than a secret."""
+    return _EXPRESSION.fullmatch(value) is not None and sum(c.isdigit() for c in value) <= _MOST_DIGITS_OF_A_NAME
+
+
+def _private_keys(text: str) -> Iterator[Found]:
+    """Blocks of PEM, also those of which the beginning or the end is not here."""
+    done = 0
+    for begin in _KEY_BEGINS.finditer(text):
+        if begin.start() < done:
+            continue
+        following = _KEY_BEGINS.search(text, begin.end())
+        limit = min(begin.end() + MOST_KEY_CHARS, following.start() if following else len(text))
+        end = _KEY_ENDS.search(text, begin.end(), limit)
+        done = end.end() if end is not None else _after_lines(text, begin.end(), limit)
+        if _KEY_HOLDS.search(text, begin.end(), done):  # otherwise it is only spoken of
+            yield Found(begin.start(), done, PRIVATE_KEY)
+    for end in _KEY_ENDS.finditer(text):
+        start = _before_lines(text, end.start())
+        if _KEY_HOLDS.search(text, start, end.start()):
+            yield Found(start, end.end(), PRIVATE_KEY)
+
+
+def ends_key(text: str, start: int, end: int) -> bool:
+    """Whether the end of a private key stands in that part."""
+    return _KEY_ENDS.search(text, start, end) is not None
+
+
+def _after_lines(text: str, place: int, limit: int) -> int:
+    """Where the lines of a key end that begin here."""
+    while (line := _KEY_LINE.match(text, place, limit)) is not None:
+        place = line.end()
+    return place
+
+
+def _before_lines(text: str, place: int) -> int:
+    """Where the lines of a key begin that end here; only the last of them is short."""
+    least = max(0, place - MOST_KEY_CHARS)
+    if (line_end := text.rfind("\n", least, place)) < 0:
+        return place
+    start, pattern = line_end + 1, _LAST_OF_KEY
+    while start > least:
+        line_start = text.rfind("\n", least, start - 1) + 1 or least
+        if not pattern.fullmatch(text, line_start, start - 1):
+            break
+        start, pattern = line_start, _LINE_OF_KEY
+    return start
+
+
+def resolve(found: Sequence[Found]) -> list[Found]:
+    """Without those that overlap an earlier one of the list, in the order of the text."""
+    if len(found) < 2:
+        return list(found)
+    taken: list[Found] = []
+    starts: list[int] = []
+    for item in found:
+        at = bisect_left(starts, item.start)
+        if at < len(taken) and taken[at].start < item.end:
+            continue
+        if at and taken[at - 1].end > item.start:
+            continue
+        starts.insert(at, item.start)
+        taken.insert(at, item)
+    return taken

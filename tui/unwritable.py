@@ -1,0 +1,55 @@
+"""What the screen does about a session that cannot be written, here or at all: offers another way to open it, gives back what
+was typed into one that is only read, and warns who would leave before the disk took everything."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from textual.message import Message
+
+from tui.bridge import SessionControls, StrayKeys, Target
+from tui.questions import ask_taken
+from tui.session_seam import READ_ONLY_REMEDY, SessionTakenError
+
+LOSS_REMEDY = "It is written as soon as there is room. Leave again to go without it; /export FILE writes it elsewhere."
+
+Post = Callable[[Message], object]
+
+
+class TellNotice(Protocol):
+    def __call__(self, level: Literal["info", "warning", "error"], text: str, remedy: str = "") -> None: ...
+
+
+async def another_way(post: Post, taken: SessionTakenError) -> Target | None:
+    """How the user wants to open it instead; None: not at all."""
+    match await ask_taken(post, taken):
+        case "fork":
+            return Target("fork", taken.session_id)
+        case "read":
+            return Target("read", taken.session_id, taken.reason)
+    return None
+
+
+def give_back(session: SessionControls | None, text: str, post: Post, notice: TellNotice) -> bool:
+    """If the session can only be read, put the text back into the composer, and say why."""
+    if session is None or not (reason := session.read_only):
+        return False
+    post(StrayKeys(text))
+    notice("warning", f"Nothing was sent: this session is only read. {reason}", READ_ONLY_REMEDY)
+    return True
+
+
+class Leaving:
+    """Holds the user back, once for each loss that would be new."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def is_free(self, session: SessionControls | None, notice: TellNotice) -> bool:
+        """Whether nothing is lost if claw ends now, or the user knows of it."""
+        unwritten = session.unwritten if session is not None else 0
+        if not unwritten or self._told == unwritten:
+            return True
+        self._told = unwritten
+        what = "1 entry of this session is" if unwritten == 1 else f"{unwritten:,} entries of this session are"
+        notice("warning", f"{what} not on the disk yet and would be lost.", LOSS_REMEDY)
+        return False
