@@ -36,7 +36,7 @@ def export(session: LoadedSession, form: Format, redactor: Redactor) -> Iterator
 
 def _title(session: LoadedSession, redactor: Redactor) -> str:
     """On one line. It is cut only when no secret is left in it, since half a key is not known for one."""
-    return " ".join(redactor.text(title_of(session.entries, _UNCUT_CHARS)).split())[:MOST_GIVEN_CHARS]
+    return " ".join(redactor.text(title_of(session.entries, _UNCUT_CHARS, clean=str)).split())[:MOST_GIVEN_CHARS]
 
 
 # --------------------------------------------------------------------------- JSON

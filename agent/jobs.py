@@ -95,12 +95,14 @@ class Jobs:
             CommandNotStartedError, SpawnerError: as `Spawner.run` does.
         """
         self.check_room()
+        private = await self._spawner.folder()
+        self.check_room()  # others may have begun meanwhile; from here to where it is known nothing waits
         with contextlib.suppress(OSError):  # without the file the job runs all the same
             ensure_private_dir(self._folder)
         number = self._next_number()
-        raw = await self._spawner.folder() / f"job-{number}"
+        raw = private / f"job-{number}"
         file = JobFile(raw, self._path(number), self._secrets.stream())
-        await asyncio.to_thread(file.catch_up)
+        file.catch_up()  # so that it is there
         job = Job(number, command, JobLine(raw), self._clock(), file, self._secrets.stream)
         self._jobs[job.number] = job
         job.is_told = True  # until it is left alone, whoever started it tells of its end

@@ -38,20 +38,8 @@ class Found(NamedTuple):
 
 
 _BEFORE_WORD = (
-    "access",
-    "auth",
-    "refresh",
-    "bot",
-    "id",
-    "bearer",
-    "client",
-    "db",
-    "user",
-    "admin",
-    "root",
-    "master",
-    "app",
-)
+    "access", "auth", "refresh", "bot", "id", "bearer", "client", "db", "user", "admin", "root", "master", "app",
+)  # fmt: skip
 _BEFORE_KEY = ("api", "access", "secret", "private", "auth", "encryption", "signing", "master")
 """What may stand before a name's last word without a sign between them; a `key` needs one of these."""
 _NO_WORD = r"(?=[^\s\"'\\]*[^a-z\s\"'\\_.\[\](){},:|*#-])(?=[^\s\"'\\]*[a-z\d])"

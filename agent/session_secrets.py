@@ -78,8 +78,9 @@ class SessionSecrets:
         if MARKER.search(text) and marked:  # and not only one that stood in the file
             # The model has not seen what is there, so that a later `write` must not pass for one that knows.
             files = tuple(replace(fact, whole=False) if fact.change == "read" else fact for fact in files)
-        for mark in self.redactor.marked_in(text):
-            marked.setdefault(mark.number, mark)
+        if not output.is_error:  # which may be claw's own words about a marker
+            for mark in self.redactor.marked_in(text):
+                marked.setdefault(mark.number, mark)
         if marked:
             text = self._explain(text, marked)
         return replace(

@@ -330,7 +330,7 @@ class Transcript:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._opened: Opened[Payload] = Opened(_list_decoder.decode)
-        self._by_key: dict[int, Entry] = {}
+        self._all: list[Entry] = []  # in the order of their keys
         self._branch: list[Entry] = []
         for entry in entries:
             self.add(entry)
@@ -346,13 +346,17 @@ class Transcript:
         return self._branch
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._all)
 
     def __getitem__(self, key: int) -> Entry:
-        return self._by_key[key]
+        if (entry := self.get(key)) is None:
+            raise KeyError(key)
+        return entry
 
     def get(self, key: int) -> Entry | None:
-        return self._by_key.get(key)
+        place = bisect_left(self._all, key, key=_key_of)
+        found = self._all[place] if place < len(self._all) else None
+        return found if found is not None and found.key == key else None
 
     def append(self, payload: Payload, time_ms: int, parent: int | None = None) -> Entry:
         """Add an entry behind the head; `parent` is given for a rewind alone."""
@@ -364,7 +368,7 @@ class Transcript:
         return entry
 
     def _pack_before(self, key: int) -> None:
-        end = bisect_left(self._branch, key, key=lambda entry: entry.key)
+        end = bisect_left(self._branch, key, key=_key_of)
         wanted: list[Entry] = []
         for entry in reversed(self._branch[:end]):
             if entry.is_packed or len(wanted) == _PACKED_AT_ONCE:
@@ -386,9 +390,9 @@ class Transcript:
         """
         if self._branch and entry.key <= self._branch[-1].key:
             raise ValueError(f"entry {entry.key} does not follow entry {self._branch[-1].key}")
-        if entry.parent is not None and entry.parent not in self._by_key:
+        if entry.parent not in (None, self.head) and self.get(entry.parent) is None:
             raise ValueError(f"entry {entry.key} names the unknown parent {entry.parent}")
-        self._by_key[entry.key] = entry
+        self._all.append(entry)
         if entry.parent == self.head:
             self._branch.append(entry)
         else:
@@ -397,9 +401,13 @@ class Transcript:
     def _path_to(self, entry: Entry) -> list[Entry]:
         path = [entry]
         while (parent := path[-1].parent) is not None:
-            path.append(self._by_key[parent])
+            path.append(self[parent])
         path.reverse()
         return path
+
+
+def _key_of(entry: Entry) -> int:
+    return entry.key
 
 
 def of_kinds(branch: Iterable[Entry], *kinds: type[Struct]) -> Iterator[Entry]:

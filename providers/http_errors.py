@@ -60,11 +60,12 @@ def translated(error: Exception, config: ProviderConfig, sdk: Any, *, streaming:
 def set_up_failure(error: Exception, config: ProviderConfig) -> ProviderError:
     """The error for a client that could not be built: the environment names a proxy or certificates that cannot be used."""
     reason = str(error) or type(error).__name__
-    return ConnectionFailedError(
-        redacted(f"No connection to {_place(config)} can be set up: {reason}", config),
-        retryable=False,
-        remedy="Check the variables HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR.",
-    )
+    remedy = "Check the variables HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+    if isinstance(error, ImportError) and "socksio" in reason:
+        reason = f"the proxy {proxy_of(config)} speaks SOCKS, and the package socksio is not installed"
+        remedy = "Install it with: pip install socksio. Or name another proxy in HTTPS_PROXY and unset ALL_PROXY."
+    text = redacted(f"No connection to {_place(config)} can be set up: {reason}", config)
+    return ConnectionFailedError(text, retryable=False, remedy=remedy)
 
 
 def tells_secret(error: BaseException, config: ProviderConfig) -> bool:
@@ -108,7 +109,19 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     return headers.get("request-id") or headers.get("x-request-id")
 
 
+def _redirected(response: "httpx2.Response", config: ProviderConfig) -> ProviderError:
+    target = redacted(" ".join(response.headers.get("location", "an address that it does not name").split()), config)
+    return ProtocolError(
+        f"{response.url.host} answers with a redirect ({response.status_code}) to {target[:200]}",
+        remedy="Redirects are not followed, since the key would go along: if you trust it, set base_url to that address.",
+        status=response.status_code,
+        request_id=request_id(response.headers),
+    )
+
+
 def _refused(response: "httpx2.Response", config: ProviderConfig) -> ProviderError:
+    if 300 <= response.status_code < 400:
+        return _redirected(response, config)
     text = response.text.strip()
     message, kind = error_fields(text)
     if text.startswith("<"):

@@ -22,8 +22,8 @@ from tui.branch import branch_of
 from tui.bridge import Launch, StrayKeys
 from tui.commands import is_command, run_command
 from tui.composing.writing import Writing
-from tui.current import CurrentSession, SessionOpened
-from tui.feed import EventsArrived
+from tui.current import CurrentSession
+from tui.feed import EventsArrived, SessionOpened
 from tui.overlays import Overlays
 from tui.painting import NarrowPainting
 from tui.presenter import Presenter
@@ -81,8 +81,7 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
         self.waker: Waker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened = threading.Event()
-        self._shown_feed = self.current.feed
-        self._folder = launch.cwd
+        self._shown_feed, self._folder = self.current.feed, launch.cwd
         self._key_at = 0.0
         self._drawing = tuning.Drawing()
         self._ctrl_c_at = float("-inf")

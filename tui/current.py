@@ -5,20 +5,19 @@ what happens comes back as events, and its own troubles as notices.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import msgspec
 from textual.message import Message
 
 from agent.events import Event, Notice, QueueChanged, SettingChanged, TurnEnded
 from providers.types import Effort
 from tui.bridge import MODES, Launch, Mode, SessionControls, StrayKeys, Target
 from tui.composing.outgoing import Outgoing, joined
-from tui.feed import EventFeed
+from tui.feed import EventFeed, SessionOpened
 from tui.questions import ask_include, ask_secrets, make_approver, make_confirm
 from tui.session_seam import SessionTakenError, lost_text
+from tui.succession import go_on_as
 from tui.unwritable import Leaving, another_way, give_back
 
 if TYPE_CHECKING:
@@ -31,16 +30,6 @@ CLOSE_TIMEOUT_S = 0.5
 """How long a turn may take to stop, and then a session to close, when claw ends."""
 
 
-class SessionOpened(Message, bubble=False):
-    """A session is open. `past` is what it held then; its feed carries everything from there on."""
-
-    def __init__(self, session: SessionControls, target: Target, past: list[Event]) -> None:
-        super().__init__()
-        self.session = session
-        self.target = target
-        self.past = past
-
-
 class CurrentSession:
     """The session that is open, or the wait for it. All methods are called in the event loop of the screen."""
 
@@ -51,6 +40,7 @@ class CurrentSession:
         self._session: SessionControls | None = None
         self._target = launch.target
         """What was last asked for; another try opens the same."""
+        self._next_target: Target | None = None
         self._waiting: list[Outgoing] = []
         """Sent before a session was open, or while it could take no message."""
         self._asking: asyncio.Task[None] | None = None
@@ -66,6 +56,8 @@ class CurrentSession:
         self._work: asyncio.Task[Any] | None = None
         self._leaving = Leaving()
         self._work_kind: Literal["turn", "attended", ""] = ""
+        self._interrupted = False
+        """The running turn is being stopped: what is sent now begins the next one."""
 
     @property
     def session(self) -> SessionControls | None:
@@ -87,6 +79,15 @@ class CurrentSession:
         if self._opening is None or self._opening.done():
             self._target = target
             self._opening = asyncio.create_task(self._open(target), name="open session")
+            self._opening.add_done_callback(self._open_next)
+        elif target != self._target:
+            self._next_target = target
+
+    def _open_next(self, opened: asyncio.Task[None]) -> None:
+        """What was asked for meanwhile."""
+        target, self._next_target = self._next_target, None
+        if target is not None and not opened.cancelled():
+            self.open(target)
 
     async def _open(self, target: Target) -> None:
         open_now = self._session
@@ -99,9 +100,8 @@ class CurrentSession:
             if (instead := await another_way(self._post, taken)) is not None:
                 return await self._open(instead)
             if self._session is None:
-                self.notice(
-                    "info", "No session is open.", "/new begins one, /resume shows all; Enter tries this one again."
-                )
+                remedy = "/new begins one, /resume shows all; Enter tries this one again."
+                self.notice("info", "No session is open.", remedy)
             return None
         except Exception as error:
             retry = "" if self._session is not None else "Enter tries again."
@@ -112,7 +112,7 @@ class CurrentSession:
         if old is not None:
             await self._stop_work(old)
             if target.kind == "new":
-                _go_on_as(old, session)
+                go_on_as(old, session)
         self._feed, self._session, self._settling = feed, session, True
         if old is not None:
             await self._close(old)
@@ -224,7 +224,7 @@ class CurrentSession:
             self.send(message.text, message.mentions, after_turn=message.after_turn)
 
     def _deliver(self, session: SessionControls, message: Outgoing, given: "str | UserInput") -> bool:
-        if session.running and self._work_kind != "attended":
+        if session.running and self._work_kind != "attended" and not self._interrupted:
             self._attempt(lambda: session.steer(given, after_turn=message.after_turn))
             return False
         if self.busy:
@@ -291,6 +291,7 @@ class CurrentSession:
             return True
         if self._session is not None and self._session.running:
             self._session.interrupt()
+            self._interrupted = True
             return True
         if self.busy and self._work is not None:
             self._work.cancel()
@@ -380,7 +381,7 @@ class CurrentSession:
                 await asyncio.wait({before})
             return await work()
 
-        self._work_kind = kind
+        self._work_kind, self._interrupted = kind, False
         task = self._work = asyncio.create_task(run(), name=kind)
         task.add_done_callback(self._work_done)
         return task
@@ -390,17 +391,6 @@ class CurrentSession:
             self.notice("error", said(error))
         if self._waiting and self._session is not None:
             self._send_waiting()
-
-
-def _go_on_as(old: SessionControls, fresh: SessionControls) -> None:
-    """A new session keeps the model and the mode that were chosen, where it can."""
-    with contextlib.suppress(Exception):
-        if (name := f"{old.provider_name}/{old.model}") != f"{fresh.provider_name}/{fresh.model}":
-            fresh.set_model(name)
-        if old.effort is not None and old.effort != fresh.effort:
-            fresh.set_effort(msgspec.convert(old.effort, Effort))
-        if old.mode != fresh.mode:
-            fresh.set_mode(msgspec.convert(old.mode, Mode))
 
 
 def said(error: BaseException) -> str:

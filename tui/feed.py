@@ -6,10 +6,14 @@ It knows what may be merged and nothing else: neither widgets nor sessions.
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from agent.events import Event, TextStreamed, ThinkingStreamed, ToolCallStreamed, ToolProgress
+
+if TYPE_CHECKING:
+    from tui.bridge import SessionControls, Target
 
 BITE_CHARS = 32_768
 """How much streamed text is handed to the widgets before keys get their turn again."""
@@ -21,6 +25,16 @@ class EventsArrived(Message, bubble=False):
     def __init__(self, feed: "EventFeed") -> None:
         super().__init__()
         self.feed = feed
+
+
+class SessionOpened(Message, bubble=False):
+    """A session is open. `past` is what it held then; its feed carries everything from there on."""
+
+    def __init__(self, session: "SessionControls", target: "Target", past: list[Event]) -> None:
+        super().__init__()
+        self.session = session
+        self.target = target
+        self.past = past
 
 
 class _Run:

@@ -32,7 +32,9 @@ class QuestionAsked(Message, bubble=False):
     """Something waits for a person. Cancelling `future` takes the question back."""
 
     def __init__(
-        self, request: "ApprovalRequest | CompactionCost | IncludeQuestion | SecretsSeen | SessionTakenError", future: Reply
+        self,
+        request: "ApprovalRequest | CompactionCost | IncludeQuestion | SecretsSeen | SessionTakenError",
+        future: Reply,
     ) -> None:
         super().__init__()
         self.request = request

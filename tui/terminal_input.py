@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
 from textual import events
+from textual._time import get_time
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -97,7 +98,7 @@ class TerminalDriver(LinuxDriver):
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(_TICK_S):
+                if selector.select(_patience_s(parser)):
                     data = self._read(early_bytes or _READ_BYTES)
                     if early_bytes:
                         # The terminal was still making line feeds of the Enter key, and nobody means Ctrl+J this early.
@@ -149,6 +150,12 @@ class TerminalDriver(LinuxDriver):
             fresh.terminal_size, fresh.terminal_pixel_size = parser.terminal_size, parser.terminal_pixel_size
             return fresh
         return parser
+
+
+def _patience_s(parser: XTermParser) -> float:
+    """How long to wait for input: no longer than until a lone Escape counts as one, which whoever interrupts waits for."""
+    due = parser._timeout_time
+    return _TICK_S if due is None else min(_TICK_S, max(0.0, due - get_time()) + 0.001)
 
 
 class LastingFile:

@@ -39,17 +39,18 @@ def give_back(session: SessionControls | None, text: str, post: Post, notice: Te
 
 
 class Leaving:
-    """Holds the user back, once for each loss that would be new."""
+    """Holds the user back, once for each time that the disk takes nothing."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._told = False
 
     def is_free(self, session: SessionControls | None, notice: TellNotice) -> bool:
         """Whether nothing is lost if claw ends now, or the user knows of it."""
         unwritten = session.unwritten if session is not None else 0
-        if not unwritten or self._told == unwritten:
+        if not unwritten or self._told:
+            self._told = self._told and unwritten > 0
             return True
-        self._told = unwritten
+        self._told = True
         what = "1 entry of this session is" if unwritten == 1 else f"{unwritten:,} entries of this session are"
         notice("warning", f"{what} not on the disk yet and would be lost.", LOSS_REMEDY)
         return False

@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 
+from agent.spawner.starting import refuse
 from agent.spawner.supervisor import supervise
 from agent.spawner.tree import Brood, become_subreaper, drain, reap, watch_children
 from agent.spawner.wire import KILL_PATIENCE_S
@@ -40,7 +41,10 @@ def main(folder: str) -> None:
             _, fds, _, _ = socket.recv_fds(control, 1, 1)
             if not fds:
                 break
-            supervisors.add(_fork_supervisor(fds[0], (control.fileno(), wakeup)))
+            try:
+                supervisors.add(_fork_supervisor(fds[0], (control.fileno(), wakeup)))
+            except OSError as error:  # too many processes, or no memory
+                refuse(socket.socket(fileno=fds[0]), error)
     _end_all(supervisors, wakeup)
     _remove(folder)
     os._exit(0)

@@ -9,12 +9,12 @@ import json
 import os
 import select
 import socket
-import subprocess
 import time
 
 from agent.spawner import wire
 from agent.spawner.limits import expendable, limit_commands
 from agent.spawner.output import JOB_FILE_BYTES, SPILL_BYTES, Capture, LiveSample, Unseen
+from agent.spawner.starting import failed, start
 from agent.spawner.tree import Brood, Group, become_subreaper, drain, has_children, reap, watch_children
 
 TYPE_CHECKING = False  # as in typing, whose import would be a tenth of this process's start-up time
@@ -45,40 +45,14 @@ def supervise(channel: socket.socket) -> None:
         limit_commands()
         started_at = time.monotonic()
         with expendable():
-            process, output = _start(request)
+            process, output = start(request)
     except (OSError, ValueError) as error:
-        facts = {
-            "error": getattr(error, "strerror", None) or str(error),
-            "errno": getattr(error, "errno", None),
-            "path": os.fsdecode(getattr(error, "filename", None) or ""),
-        }
-        channel.sendall(wire.frame(wire.FAILED, json.dumps(facts).encode()))
+        channel.sendall(failed(error))
         return
     run = _Run(channel, wakeup, output, process.pid, contained, started_at, request)
     process.returncode = 0  # it is reaped here, not by its object
     run.loop()
     run.report()
-
-
-def _start(request: "dict[str, Any]") -> "tuple[subprocess.Popen[bytes], int]":
-    read_end, write_end = os.pipe()
-    try:
-        process = subprocess.Popen(
-            request["argv"],
-            cwd=request["cwd"],
-            env=request["env"],
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-    os.set_blocking(read_end, False)
-    return process, read_end
 
 
 class _Run:

@@ -87,12 +87,18 @@ class ViewingLock:
     """Says that someone reads this session, until `release`. Where it cannot be had, nothing is said."""
 
     def __init__(self, session: Path) -> None:
+        self._path = session.with_suffix(VIEWING)
         self._fd = -1
         with contextlib.suppress(SessionBusyError):
-            self._fd = _locked(session.with_suffix(VIEWING), fcntl.LOCK_SH)
+            self._fd = _locked(self._path, fcntl.LOCK_SH)
 
     def release(self) -> None:
+        """The last one takes the file away; who has just opened it sees that, and makes another."""
         if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(self._fd, self._path):
+                    self._path.unlink()
             os.close(self._fd)
             self._fd = -1
 

@@ -5,6 +5,7 @@ Nothing may be left in the old file's write-ahead log then, since SQLite would r
 """
 
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ def migrate(path: Path, steps: Mapping[int, Sequence[str]] = STEPS, version: int
             busy, _, _ = old.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise sqlite3.OperationalError("another program is reading it")
+            _check_room(path)
             _copy(old, copy, [statement for number in range(layout, version) for statement in steps[number]], version)
         except BaseException:
             _remove(copy)
@@ -55,6 +57,17 @@ def migrate(path: Path, steps: Mapping[int, Sequence[str]] = STEPS, version: int
         raise
     _to_disk(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     return True
+
+
+def _check_room(path: Path) -> None:
+    """Not to fill the disk with half a copy each time that it is tried.
+
+    Raises:
+        OSError: there is no room for another file of this size.
+    """
+    disk = os.statvfs(path.parent)
+    if disk.f_bavail * disk.f_frsize < path.stat().st_size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _copy(old: sqlite3.Connection, copy: Path, statements: Sequence[str], version: int) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent.redaction import without_secrets
@@ -18,16 +18,18 @@ MOST_GIVEN_CHARS = 200
 _LOOKED_AT_CHARS = 10_000
 
 
-def first_line(user: User, most_chars: int = MOST_CHARS) -> str:
-    """The first line with something in it, cut; empty for a message of claw's own or without text."""
+def first_line(user: User, most_chars: int = MOST_CHARS, clean: Callable[[str], str] = without_secrets) -> str:
+    """The first line with something in it, cut; empty for a message of claw's own or without text. `clean` takes secrets out."""
     if user.synthetic:
         return ""
     text = next((b.text for b in user.blocks if isinstance(b, TextBlock) and b.text.strip()), "")
     # A title stands in lists that others may see; a part of a secret would not be known for one, so it is cut last.
-    return without_secrets(text.strip().split("\n", 1)[0].strip()[:_LOOKED_AT_CHARS])[:most_chars]
+    return clean(text.strip().split("\n", 1)[0].strip()[:_LOOKED_AT_CHARS])[:most_chars]
 
 
-def title_of(entries: Iterable[Entry], most_chars: int = MOST_CHARS) -> str:
+def title_of(
+    entries: Iterable[Entry], most_chars: int = MOST_CHARS, clean: Callable[[str], str] = without_secrets
+) -> str:
     """The newest title that was given, else the first line of the first message that has one, cut to `most_chars`."""
     given, first = "", ""
     for entry in entries:
@@ -35,7 +37,7 @@ def title_of(entries: Iterable[Entry], most_chars: int = MOST_CHARS) -> str:
             case Setting(title=str(title)):
                 given = title
             case User() as user if not first:
-                first = first_line(user, most_chars)
+                first = first_line(user, most_chars, clean)
     return given or first
 
 

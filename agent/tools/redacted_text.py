@@ -26,5 +26,5 @@ def marker_hint(old: str) -> str:
         return ""
     return (
         f" The old text holds {marker[0]}: in the file the secret itself stands there. Choose old texts that end before it or "
-        "begin behind it; a part of the line is enough."
+        "begin behind it; a part of the line is enough. To replace the secret itself, use a command that need not know it (sed)."
     )

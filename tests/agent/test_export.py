@@ -82,7 +82,7 @@ def written(form: Format, loaded: LoadedSession | None = None) -> str:
 def test_markdown_shows_the_branch_as_its_user_saw_it() -> None:
     text = written("markdown")
     for part in (
-        "# Use \\[redacted\\] please\n",
+        "# Use \\[redacted 1\\] please\n",
         "- Session: `20260101-000000-abcd`\n- Forked from: `20250101-000000-dcba`\n- Project: `` /p/`x` ``\n",
         "- Models: `anthropic/claude`\n- Cost: $1.00\n",
         "1 entry of the session could not be read",
@@ -129,7 +129,7 @@ def test_nothing_that_was_said_or_done_becomes_a_heading_or_breaks_out_of_its_fe
 def test_json_has_every_entry_of_every_branch_and_no_secret() -> None:
     document = json.loads(written("json"))
     assert document["session"] == {
-        "id": "20260101-000000-abcd", "title": "Use [redacted] please", "project": "/p/`x`", "created_ms": 1_700_000_000_000,
+        "id": "20260101-000000-abcd", "title": "Use [redacted 1] please", "project": "/p/`x`", "created_ms": 1_700_000_000_000,
         "forked_from": "20250101-000000-dcba", "unreadable_entries": 1,
         "branch": [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15],
     }  # fmt: skip

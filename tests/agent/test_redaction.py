@@ -154,6 +154,17 @@ def test_a_known_value_never_stays(value: str, around: str) -> None:
         "0123456789abcdef",
         "\n",
         "token: '",
+        "token=",
+        "API_KEY=",
+        "API_KEY=a1\n",
+        "login a password ",
+        "-----END RSA PRIVATE KEY-----\n",
+        "A" * 64 + "\n",
+        "A" * 64 + "\n-----END RSA PRIVATE KEY-----\n",
+        "://a:b",
+        ".",
+        "\x1b[31m",
+        "[redacted 1]",
     ],
 )
 def test_time_grows_with_the_text_and_not_faster(unit: str) -> None:

@@ -229,3 +229,21 @@ async def test_R50_what_is_pinned_and_what_a_compaction_attaches_again_is_clean(
         desk.wire.reply("Seen.")
         await talk.session.prompt("another")
         assert texts(talk)[0].startswith("[redacted 5]")
+
+
+async def test_T101_what_an_interrupted_command_had_said_and_errors_are_clean_too(desk: Desk) -> None:
+    async with desk.open() as talk:
+        desk.wire.reply(
+            tools=[
+                ("read", {"path": "none/../keys.txt/x"}),
+                ("bash", {"command": "cat keys.txt t.txt; echo; exec sleep 60"}),
+            ]
+        )
+        turn = asyncio.ensure_future(talk.session.prompt("go"))
+        await talk.seen(ToolProgress, lambda event: "b [redacted" in event.text)
+        talk.session.interrupt()
+        await turn
+        shown = texts(talk)[-1]
+        assert shown.startswith("a [redacted 1]\nb [redacted 2]\n") and "Interrupted by the user" in shown
+        assert talk.of(ToolFinished)[-1].redacted >= 2
+    assert not any(secret.encode() in on_disk(desk) for secret in (KEY, OTHER, THIRD))

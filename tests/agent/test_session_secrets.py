@@ -20,6 +20,7 @@ from agent.redaction import KnownValues
 from agent.session_secrets import SessionSecrets
 from agent.spawner.output import SpillFile
 from agent.spill_pieces import pieces
+from agent.store.titles import title_of
 from agent.tools.base import ToolOutput
 from agent.tools.details import CommandDetails, DiffDetails, TextDetails
 from agent.tools.redacted_text import marker_fault, marker_hint
@@ -198,3 +199,9 @@ def test_R50_a_marker_is_written_only_where_it_stands_already() -> None:
 
 def test_a_redaction_in_an_entry_tells_nothing_but_its_number_and_kind() -> None:
     assert Redaction(1, "GitHub token") == Redaction(1, "GitHub token", "")
+
+
+def test_R50_titles_of_sessions_hold_no_secret_and_no_half_of_one() -> None:
+    said = Entry(1, None, 0, User((TextBlock(f"{'x' * 60} {OTHER}\nmore"),)))
+    assert title_of([said]) == f"{'x' * 60} [redacted]"
+    assert title_of([Entry(1, None, 0, User((TextBlock("plain words"),)))]) == "plain words"

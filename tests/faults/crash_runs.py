@@ -15,7 +15,7 @@ from tests.faults.crash_judge import judge, read_all, strays
 from tests.faults.crash_scripts import BEGINNINGS, WINDOWS, Place
 
 _PLAY = "tests.faults.crash_scripts:play"
-_LANES = 2
+_LANES = 3
 """Runs at a time."""
 
 

@@ -46,6 +46,7 @@ def _program() -> Iterator[tuple[Desk, Program]]:
         desk = Desk(ResponsesSide(server), Path(folder) / "project", Path(folder) / "home")
         with Program(desk, "-m", desk.model, "--mode", "auto", rows=40) as claw:
             claw.ready()
+            claw.type("\x1b]11;rgb:0000/0000/0000\x1b\\")  # as terminals answer what their background is
             yield desk, claw
 
 
@@ -58,7 +59,7 @@ def trials(replies: int, commands: int) -> Found:
             desk.wire.unfinished(f"Half of reply {number} ")
             claw.say(f"say {number}")
             claw.wait_for(f"Half of reply {number}")
-            found.replies_s.append(_interrupt(claw, number))
+            found.replies_s.append(_interrupt(claw, number, f"say {number}"))
             assert f"Half of reply {number}" in claw.text()
         for number in range(commands):
             mark = new_mark()
@@ -68,7 +69,7 @@ def trials(replies: int, commands: int) -> Found:
             desk.wire.reply("I work.", tools=[("bash", {"command": command})])
             claw.say(f"work {number}")
             claw.wait_for(f"   is-up-{number}")
-            found.commands_s.append(_interrupt(claw, number))
+            found.commands_s.append(_interrupt(claw, number, f"work {number}"))
             left += len(marked(mark))
         desk.wire.reply("All is well.")
         claw.say("and now?")
@@ -79,14 +80,16 @@ def trials(replies: int, commands: int) -> Found:
     return found._replace(left=left)
 
 
-def _interrupt(claw: Program, number: int) -> float:
-    """Press the key; how long until the prompt takes another."""
+def _interrupt(claw: Program, number: int, asked: str) -> float:
+    """Press the key; how long until the turn that answers `asked` is over and the prompt takes another key."""
     key = CTRL_C if number % 4 == 3 else ESC
     if key == CTRL_C:
         claw.wait_for(lambda text: "Ctrl+C again leaves" not in text)
     begun = time.monotonic()
     claw.type(key)
-    claw.wait_for(lambda text: WORKING not in text and "Interrupted." in text, _PATIENCE_S)
+    claw.wait_for(
+        lambda text: WORKING not in text and "· Interrupted." in text.rpartition(f"▌ {asked}")[2], _PATIENCE_S
+    )
     claw.type("q")
     claw.wait_for("│ q ", _PATIENCE_S)
     took_s = time.monotonic() - begun

@@ -195,14 +195,42 @@ print(len(told))
     assert failures, "nothing was injected"
 
 
-def test_T97_a_spill_is_a_whole_file_or_none(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_T97_an_older_session_that_finds_no_room_for_its_new_layout_stays_whole(tmp_path: Path) -> None:
+    script = """
+from tests.agent.store.test_migration import layout, old_session
+path = old_session(disk / "old.db", 400)
+older, _ = sessions.open_session(path, failed, on_recovery=recovered.set)
+fill()
+older.append([entry(401)])
+asyncio.run(older.durable(401))
+assert len(told) == 1 and ("full" in told[0] or "No space" in told[0]) and older.unwritten == 1 and layout(path) == 1
+assert len(sessions.load(path).entries) == 400 and not [n for n in os.listdir(disk) if "migrating" in n]
+(disk / "filler").unlink()
+assert recovered.wait(20)
+older.close()
+assert layout(path) == 2 and len(sessions.load(path).entries) == 401
+"""
+    run_with_disk(tmp_path / "disk", "8m", script)
+
+
+def test_T97_spills_and_small_state_are_whole_files_or_as_they_were(tmp_path: Path) -> None:
     script = """
 from agent.results import SpillFolder
-spills = SpillFolder(disk / "spills")
+from agent.permissions.grants import Grants, StateError
+spills, state = SpillFolder(disk / "spills"), disk / "state" / "state.toml"
+Grants(state).add(disk, "read")
+before = state.read_bytes()
 spills.write(1, b"a" * 10_000)
 fill()
 spills.write(2, b"b" * 10_000)
 spills.write(1, b"c" * 20_000)
+try:
+    Grants(state).add(disk, "x" * 5_000)
+    raise AssertionError
+except StateError as error:
+    assert "No space left" in str(error)
+assert state.read_bytes() == before and sorted(os.listdir(state.parent)) == ["state.toml", "state.toml.lock"]
 assert [name for name in os.listdir(spills.folder)] == ["entry-1.txt"]
 assert spills.path(1).read_bytes() == b"a" * 10_000
 (disk / "filler").unlink()

@@ -14,6 +14,7 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ResponsesSide
 from tests.faults import g06_interrupt, g07_signals, g08_output
+from tests.tui.program import Program
 
 
 @linux_only
@@ -70,3 +71,26 @@ async def test_R34_T63_print_mode_ends_in_order_too_with_a_command_that_ignores_
         assert marked(mark) == []
         (result,) = desk.payloads(Result)
         assert "partial" in str(result.blocks) and "nterrupted" in str(result.blocks)
+
+
+@linux_only
+def test_T67_what_is_sent_while_an_interrupted_command_still_ends_begins_the_next_turn(tmp_path: Path) -> None:
+    mark = new_mark()
+    command = f"trap '' TERM; echo is-up; while :; do sleep {mark}; done"
+    (tmp_path / "project").mkdir()
+    with ModelServer() as server:
+        desk = Desk(ResponsesSide(server), tmp_path / "project", tmp_path / "home")
+        desk.wire.reply("I work.", tools=[("bash", {"command": command})])
+        desk.wire.reply("That instead.")
+        with Program(desk, "-m", desk.model, "--mode", "auto") as claw:
+            claw.ready()
+            claw.say("work")
+            claw.wait_for("   is-up")
+            claw.type("\x03")
+            claw.wait_for("Ctrl+C again leaves")
+            claw.say("do that instead")
+            claw.wait_for("That instead.")
+            claw.idle()
+            claw.quit()
+        assert "do that instead" in desk.wire.texts(desk.bodies()[-1]) and desk.wire.refusals == []
+    assert marked(mark) == []

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from agent.events import RecordingChanged
+from agent.session import Session
 from agent.store import sessions
-from agent.store.base import ReadOnlyError
+from agent.store.base import QueuedMessage, ReadOnlyError
 from agent.store.index import SessionIndex
 from agent.store.lock import SessionBusyError
 from agent.store.reading import reading
 from agent.store.removal import Removal
 from agent.store.schema import connect
+from agent.store.session_file import SessionFile
 from tests.fakes.session_kit import Approver, Desk
 from tests.tui.harness import late_key, screen_text, settle, type_in, until
 from tui.app import ClawApp
@@ -58,10 +60,10 @@ async def talked(desk: Desk) -> Path:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path) -> Iterator[SessionFile]:
     store, _ = sessions.open_session(path, ignore)
     try:
-        yield
+        yield store
     finally:
         store.close()
 
@@ -112,10 +114,10 @@ async def test_T94_a_session_that_is_open_stays_open_when_another_cannot_be_had(
     path = await talked(desk)
     with held(path):
         async with screen(desk) as app:
-            await until(lambda: app.current.session is not None)
-            mine = app.current.session
-            app.send(f"/resume {path.stem}")
+            app.send(f"/resume {path.stem}")  # at once: it comes when the first one is open
             await offered(app)
+            mine = app.current.session
+            assert mine is not None
             await late_key(app, "escape")
             await until(lambda: not isinstance(app.screen, BusySessionScreen))
             await type_in(app, "here")
@@ -142,7 +144,10 @@ async def test_T94_a_fork_of_a_session_that_is_open_elsewhere_goes_on_with_what_
 async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) -> None:
     path = await talked(desk)
     requests = len(desk.wire.requests)
-    with held(path):
+    with held(path) as store:
+        store.enqueue(QueuedMessage(1, "waits over there"))
+        store.append([])
+        await store.durable(0)
         async with screen(desk, continue_last=True) as app:
             await offered(app)
             before = everything(desk.folder)
@@ -151,7 +156,8 @@ async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) 
                 lambda: "Only for reading" in screen_text(app) and "An answer about walruses." in screen_text(app)
             )
             session = app.current.session
-            assert session is not None and [hit.key for hit in session.search("walruses")]
+            assert isinstance(session, Session) and [hit.key for hit in session.search("walruses")]
+            length = len(session.branch)
             for text in ("a prompt", "!touch made", "!!touch made"):
                 await type_in(app, text)
                 await composed(app, text)
@@ -160,13 +166,14 @@ async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) 
             app.send("/title Another")
             app.send("/compact")
             app.send("/export out.md")
-            await until((desk.project / "out.md").exists)
+            await until(lambda: "Exported to" in screen_text(app))
             assert "walruses" in (desk.project / "out.md").read_text()
             with pytest.raises(ReadOnlyError):
                 await session.prompt("past the screen")
             with pytest.raises(ReadOnlyError):
                 await session.run_shell("touch made")
             await settle(app)
+            assert session.title == "a question" and len(session.branch) == length and not session.queued
             assert everything(desk.folder) == before and not (desk.project / "made").exists()
             assert len(desk.wire.requests) == requests, "no model was asked"
             with pytest.raises(SessionBusyError, match="open in another"):

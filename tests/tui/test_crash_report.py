@@ -2,12 +2,14 @@
 
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.secret_keys import made_keys, made_pem
+from tests.fakes.terminal import Terminal
 from tui.crash import crash_text, reports_of_threads
 
 KEYS = made_keys(9)
@@ -96,3 +98,39 @@ def test_what_fails_in_a_thread_is_written_down_and_shown_nowhere(
     assert threading.excepthook is before
     (report,) = home.reports
     assert "LookupError: in a thread [redacted 1]" in report.read_text() and capfd.readouterr() == ("", "")
+
+
+CRASHING = """
+import sys
+from tests.tui.fake_session import Opener, launch
+from tui.launch.run import run_app
+
+class Failing(Opener):
+    async def __call__(self, target, emit, approver):
+        session = await super().__call__(target, emit, approver)
+
+        def fail(text):
+            local_secret = sys.argv[1]
+            raise RuntimeError("no way with " + local_secret)
+
+        session.secrets_in = fail
+        return session
+
+sys.exit(run_app(launch(Failing())))
+"""
+
+
+@pytest.mark.slow
+def test_T102_a_crash_of_the_screen_shows_no_values_and_leaves_a_report(home: Home) -> None:
+    root = Path(__file__).parents[2]
+    env = {"PATH": os.environ["PATH"], "CLAW_HOME": str(home.logs.parents[1]), "PYTHONPATH": str(root)}
+    with Terminal([sys.executable, "-c", CRASHING, KEYS["GitHub"]], cwd=root, env=env) as terminal:
+        terminal.wait_for("Ask for something")
+        terminal.drain(0.5, 3)
+        terminal.type("hello\r")
+        assert terminal.wait_end(20) == 1
+        raw = terminal.raw.decode()
+    assert "RuntimeError: no way with [redacted 1]" in raw and "Traceback" not in raw and "local_secret" not in raw
+    (report,) = home.reports
+    assert report.name in raw.replace("\r\n", "") and KEYS["GitHub"] not in raw + report.read_text()
+    assert "RuntimeError: no way with [redacted 1]" in report.read_text()

@@ -1,7 +1,8 @@
 """The messages that were sent before, for Up and Down in the composer. One JSON string a line in one file (0600).
 
-Several claws may write at once: lines are appended under a lock and the file is cut to its bound by replacing it. A file
-that cannot be used (missing rights, a device, a damaged line) costs the history, never the session.
+Several claws may write at once: under a lock a line is appended whole, or not at all, and put on the disk; the file is cut to
+its bound by replacing it. A file that cannot be used (missing rights, a device, a damaged line) costs the history, never the
+session.
 """
 
 import contextlib

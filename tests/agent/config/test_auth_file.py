@@ -1,7 +1,6 @@
 """The file of keys against what may happen to it: a kill while it is written, a mode that is too wide, a link in its place."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,16 +70,6 @@ def test_T103_a_mode_that_is_too_wide_is_mended_and_told_once(tmp_path: Path) ->
         keys, (problem,) = read_auth(path)
         assert keys == {"a": Secret("key-of-a")} and f"{mode:04o}" in str(problem) and "key-of-a" not in str(problem)
         assert path.stat().st_mode & 0o777 == 0o600 and read_auth(path)[1] == ()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
-def test_T103_of_a_file_that_is_not_ones_own_it_is_told_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "auth.json"
-    path.write_text(json.dumps({"a": {"key": "key-of-a"}}))
-    path.chmod(0o644)
-    os.chown(path, 12_345, -1)
-    _, (problem,) = read_auth(path)
-    assert "now it is private" in str(problem) or "chmod 600" in str(problem)
 
 
 def test_the_keys_of_all_providers_are_known_configured_or_not(tmp_path: Path) -> None:

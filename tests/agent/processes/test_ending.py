@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.processes import RunOutcome, Spawner
+from agent.processes import CommandNotStartedError, RunOutcome, Spawner
 from agent.spawner.limits import FILE_BYTES, MORE_PROCESSES
 from agent.tools.endings import describe_end
 from tests.agent.processes.marks import children_of, comes_true, marked, new_mark, runs
@@ -192,3 +192,32 @@ async def own_tasks(run: Run) -> int:
 def test_an_outcome_that_was_not_killed_says_nothing_of_it() -> None:
     outcome = RunOutcome("exited", 0, None, 0, None, 0, 1, False)
     assert not outcome.killed and describe_end(outcome) == "exit code 0"
+
+
+@linux_only
+async def test_R36_where_no_process_can_be_started_that_is_said_and_what_runs_goes_on(
+    run: Run, spawner: Spawner, tmp_path: Path
+) -> None:
+    if (strace := shutil.which("strace")) is None:
+        pytest.skip("strace is not installed")
+    mark, gate = new_mark(), tmp_path / "gate"
+    running = run(f"until [ -e {gate} ]; do sleep 0.01; done; echo still here # {mark}")
+    assert await comes_true(lambda: bool(spawner.pid and children_of(spawner.pid)))
+    fault = "-einject=clone,clone3,fork,vfork:error=EAGAIN"
+    tracer = await asyncio.create_subprocess_exec(
+        strace, "-qq", "-o/dev/null", fault, "-p", str(spawner.pid), stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        status = Path(f"/proc/{spawner.pid}/status")
+        if not await comes_true(lambda: f"TracerPid:\t{tracer.pid}" in status.read_text(), 5):
+            pytest.skip("strace may not be attached here")
+        before = spawner.pid
+        with pytest.raises(CommandNotStartedError, match="Resource temporarily unavailable"):
+            await run("echo never")
+        assert spawner.pid == before
+    finally:
+        tracer.terminate()
+        await tracer.communicate()
+    assert whole(await run("echo again")) == b"again\n"
+    gate.touch()
+    assert whole(await running) == b"still here\n"

@@ -1,5 +1,6 @@
 """One writer a session, whatever becomes of the writer."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -93,25 +94,34 @@ def test_who_only_looks_whether_it_is_locked_never_makes_another_fail(tmp_path: 
 
 
 def test_a_lock_whose_file_was_deleted_with_its_session_is_none(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
     path = tmp_path / "x.lock"
     first = SessionLock(path)
-    waiting: list[SessionLock] = []
-    thread = threading.Thread(target=lambda: waiting.append(SessionLock(path)))
-    thread.start()
-    while _opened(path) < 2:
-        assert thread.is_alive()
-    path.unlink()
-    first.release()
-    thread.join()
-    assert is_locked(path), "the second one holds the file that has the name"
-    with pytest.raises(SessionBusyError):
-        SessionLock(path)
-    waiting[0].release()
+    script = (
+        "import os, sys; from pathlib import Path; from agent.store.lock import SessionLock; print(os.getpid(), flush=True);"
+        "lock = SessionLock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
+    )
+    slow = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=flock", "-e", "inject=flock:delay_enter=1000000:when=1"]
+    with subprocess.Popen(
+        [*slow, sys.executable, "-c", script, str(path)],
+        cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        pid = line(process)
+        while not _has_open(pid, path):
+            assert process.poll() is None
+        path.unlink()  # it has opened the file, and not locked it yet
+        first.release()
+        assert line(process) == "locked"
+        assert is_locked(path), "it holds the file that has the name"
+        with pytest.raises(SessionBusyError):
+            SessionLock(path)
 
 
-def _opened(path: Path) -> int:
-    found = list(Path("/dev/fd").iterdir())
-    return sum(path.samefile(each) for each in found if each.exists())
+def _has_open(pid: str, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return any(path.samefile(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists())
+    return False
 
 
 def test_what_is_read_is_not_deleted_and_many_may_read(tmp_path: Path) -> None:
@@ -125,6 +135,7 @@ def test_what_is_read_is_not_deleted_and_many_may_read(tmp_path: Path) -> None:
         reader.release()
     with unviewed(path):
         pass
+    assert {file.name for file in tmp_path.iterdir()} == {"x.lock"}, "the last reader leaves nothing"
 
 
 @pytest.mark.parametrize("fault", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
