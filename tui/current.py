@@ -80,7 +80,7 @@ class CurrentSession:
             self._target = target
             self._opening = asyncio.create_task(self._open(target), name="open session")
             self._opening.add_done_callback(self._open_next)
-        elif target != self._target:
+        elif target != self._target and target.kind != "start":
             self._next_target = target
 
     def _open_next(self, opened: asyncio.Task[None]) -> None:

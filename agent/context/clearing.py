@@ -8,14 +8,14 @@ are new, and are not counted among what is protected.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from agent.context.budget import Thresholds, step_results_cap_tokens
 from agent.context.meter import Meter
 from agent.context.shorten import common_length, cut_middle
-from agent.context.superseded import by_key, results_in, superseded, superseded_text
+from agent.context.superseded import ByKey, results_in, superseded, superseded_text
 from agent.images import image_line, with_image_lines
 from agent.transcript import ClearedItem, Clearing, Entry, Result, User
 from agent.window import Window
@@ -72,7 +72,7 @@ def old_results(
     `spared`: keys of entries that stay as they are.
     """
     protected = min(_PROTECTED_TOKENS, limits.effective // 4)
-    entries = by_key(branch)
+    entries = ByKey(branch)
     old = _superseded(entries, window)
     items: list[ClearedItem] = []
     newer = freed = 0
@@ -113,7 +113,7 @@ def images_over_limit(branch: Sequence[Entry], window: Window, meter: Meter) -> 
     return Freeing(Clearing(tuple(items), "budget"), freed) if items else None
 
 
-def _superseded(entries: Mapping[int, Entry], window: Window) -> dict[int, str]:
+def _superseded(entries: ByKey, window: Window) -> dict[int, str]:
     """Key of each read in the window that is superseded → what stands instead."""
     standing = [entry for _, entry, _ in results_in(window, entries.get)]
     return {copy.key: superseded_text(copy) for copy in superseded(standing)}

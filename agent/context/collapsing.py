@@ -10,7 +10,7 @@ from agent.context.budget import ContextSettings, Thresholds
 from agent.context.clearing import LEAST_GAIN_TOKENS, Freeing
 from agent.context.cut import NoCut, find_cut
 from agent.context.meter import Meter
-from agent.context.superseded import by_key, results_in
+from agent.context.superseded import ByKey, results_in
 from agent.transcript import ClearedItem, Clearing, Entry, Result
 from agent.window import Window
 from providers.types import TextBlock
@@ -39,7 +39,7 @@ def collapse(
         return None
     items: list[ClearedItem] = []
     freed = 0
-    for index, entry, result in results_in(window, by_key(branch).get):
+    for index, entry, result in results_in(window, ByKey(branch).get):
         if index >= min(cut.end, window.stable):
             break
         if result.tool not in READ_ONLY_TOOLS or entry.key in spared:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from agent.context import tokens
 from agent.context.calibration import Calibration, ModelName, Wrapping, first_report, past_steps
+from agent.context.counts import Counts
 from agent.context.reports import changed_keys, first_sent, place_behind, sent_output
 from agent.context.sizes import Size, total
 from agent.context.tokens import Counter
@@ -64,7 +65,7 @@ class Meter:
         self._wrapping = Wrapping()
         self._calibration = Calibration()
         self._parts: dict[int, tuple[_Blocks, Size]] = {}  # entry key → its blocks as counted last
-        self._counts: dict[int, int] = {}  # entry key → tokens of its text as it was first sent
+        self._counts = Counts()  # entry key → tokens of its text as it was first sent
         self._new: list[int] = []
         self._unsure: set[int] = set()  # keys counted without the tokenizer
         self._trusted: dict[int, int] = {}  # loaded counts whose entries stand unchanged in the window
@@ -191,7 +192,7 @@ class Meter:
         if not self.counter.ready or not (self._unsure or not self._prefix_ready):
             return False
         for key in self._unsure:
-            self._counts.pop(key, None)
+            self._counts.discard(key)
             self._parts.pop(key, None)
         self._unsure = set()
         self.rebuild(branch, window)
@@ -209,7 +210,8 @@ class Meter:
 
     def load_counts(self, counts: Mapping[int, int]) -> None:
         """Take over stored counts made by "o200k_base"; a `rebuild` has to follow."""
-        self._counts.update({key: max(0, count) for key, count in sorted(counts.items())})
+        for key, count in sorted(counts.items()):
+            self._counts[key] = max(0, count)
 
     # ------------------------------------------------------------------ measuring
 

@@ -72,16 +72,16 @@ def make_record(
     once more all the rest. Where lists are too long, what `summary` names is left out of them first.
     """
     replaced = [entry for entry in branch if first_replaced <= entry.key < first_kept]
-    keys = {entry.key for entry in replaced}
     everything = user_words(branch, count)
     in_progress = {_request_start(branch), *(item.key for item in everything[-1:])}
-    words = [item for item in everything if item.key in keys]
+    words = [item for item in everything if first_replaced <= item.key < first_kept]
     requests = [item for item in words if item.key in in_progress]
     others = [item for item in words if item.key not in in_progress]
     results: Results = [
-        (entry.key, _facts_of(entry.payload))
+        (entry.key, _facts_of(result))
         for entry in of_kinds(replaced, Result)
-        if isinstance(entry.payload, Result)
+        if isinstance(result := entry.payload, Result)
+        and (result.files or result.is_error or isinstance(result.details, CommandDetails))
     ]
     parts = [
         _words_section(others, requests, words_tokens, count),

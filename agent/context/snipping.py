@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agent.context.clearing import LEAST_GAIN_TOKENS, Freeing
 from agent.context.meter import Meter
-from agent.context.superseded import by_key, results_in, superseded, superseded_text
+from agent.context.superseded import ByKey, results_in, superseded, superseded_text
 from agent.transcript import ClearedItem, Clearing, Entry, Result
 from agent.window import Window
 from providers.types import AssistantMessage, TextBlock, ToolCall
@@ -17,7 +17,7 @@ _Results = list[tuple[int, Entry, Result]]
 
 def snip(branch: Sequence[Entry], window: Window, meter: Meter, spared: Collection[int] = ()) -> Freeing | None:
     """Replace them, in one batch. `spared`: keys of entries that stay as they are."""
-    results = list(results_in(window, by_key(branch).get))
+    results = list(results_in(window, ByKey(branch).get))
     sent = {entry.key for index, entry, _ in results if index < window.stable}
     items: list[ClearedItem] = []
     freed = 0

@@ -6,7 +6,8 @@ shows at least its lines, and by an edit or write that follows it; a copy that w
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -114,9 +115,21 @@ def results_in(
             yield index, entry, entry.payload
 
 
-def by_key(branch: Iterable[Entry]) -> dict[int, Entry]:
-    """For who looks up many entries of one branch."""
-    return {entry.key: entry for entry in branch}
+class ByKey:
+    """Looks up entries of a branch by their keys; costs nothing to make, however long the branch is."""
+
+    def __init__(self, branch: Sequence[Entry]) -> None:
+        self._branch = branch
+
+    def get(self, key: int) -> Entry | None:
+        place = bisect_left(self._branch, key, key=lambda entry: entry.key)
+        found = self._branch[place] if place < len(self._branch) else None
+        return found if found is not None and found.key == key else None
+
+    def __getitem__(self, key: int) -> Entry:
+        if (entry := self.get(key)) is None:
+            raise KeyError(key)
+        return entry
 
 
 def superseded_text(copy: Superseded) -> str:

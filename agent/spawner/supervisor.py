@@ -84,6 +84,7 @@ class _Run:
         self.tell_at: float | None = None
         """When to look for processes that were not told to end, and `tell_interval_s` what lies between two such looks."""
         self.tell_interval_s = _FIRST_ROUND_S
+        self.grace_s = 0.0
         self.kill_at: float | None = None
         self.give_up_at: float | None = None
         self.status: str | None = None
@@ -217,11 +218,14 @@ class _Run:
             if self.output is None or now >= self.shell_ended_at + wire.SHELL_GRACE_S:
                 self._read_output()
                 return True
-        elif self.kill_at is None and now >= self.shell_ended_at + wire.SHELL_GRACE_S:
+        elif self.tell_at is None and self.kill_at is None and now >= self.shell_ended_at + wire.SHELL_GRACE_S:
             self.left_running = True
             self._tell_to_end(wire.SHELL_GRACE_S)
         if self.tell_at is not None and now >= self.tell_at:
             self.tree.terminate()
+            if self.kill_at is None:  # the grace begins when all were told, which may take a while
+                self.kill_at = time.monotonic() + self.grace_s
+                self.give_up_at = self.kill_at + wire.KILL_PATIENCE_S
             self.tell_at = now + self.tell_interval_s
             self.tell_interval_s = min(2 * self.tell_interval_s, _LAST_ROUND_S)
         return self._kill_when_due(now)
@@ -234,8 +238,7 @@ class _Run:
 
     def _tell_to_end(self, grace_s: float) -> None:
         self.tell_at = time.monotonic()
-        self.kill_at = self.tell_at + grace_s
-        self.give_up_at = self.kill_at + wire.KILL_PATIENCE_S
+        self.grace_s = grace_s
 
     def _kill_when_due(self, now: float) -> bool:
         if self.kill_at is None or now < self.kill_at:

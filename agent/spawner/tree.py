@@ -48,20 +48,22 @@ class Brood:
     def terminate(self) -> None:
         """One round: call it while the grace lasts, since a process may be born while the others are told, or detach itself.
 
-        Each gets its TERM once. What a process that was told, and lives, starts afterwards gets none: so cleaning up works.
+        Parents come first, so that on a busy machine they do not start more meanwhile. Each gets its TERM once. What a process
+        that was told, and lives, starts afterwards gets none: so cleaning up works.
         """
         found = self._processes()
         new = self._untold(found)
-        now = _ticks()
         due = {process.pid for process in new}
-        whole = {process.group for process in new} - {process.group for process in found if process.pid not in due}
-        for group in whole:  # the kernel does that in one go, so that no member can fork away from it
+        now = _ticks()
+        split = {process.group for process in found if process.pid not in due}
+        for group in dict.fromkeys(process.group for process in new if process.group not in split):
+            # The kernel does that in one go, so that no member can fork away from it.
             _signal(os.killpg, group, signal.SIGTERM)
             _signal(os.killpg, group, signal.SIGCONT)  # a stopped process would not see the TERM
         for process in new:
             self._told[process.pid] = (process.born, now)
             # One that detached itself between the look and the signal to its group has missed it.
-            if process.group not in whole or _group_of(process.pid) not in (process.group, None):
+            if process.group in split or _group_of(process.pid) not in (process.group, None):
                 _signal(os.kill, process.pid, signal.SIGTERM)
                 _signal(os.kill, process.pid, signal.SIGCONT)
 
@@ -84,7 +86,7 @@ class Brood:
 
     def kill_groups(self) -> None:
         """As `kill`, but it spares the children that are in this process's own group."""
-        for group in {process.group for process in self._processes()}:
+        for group in dict.fromkeys(process.group for process in self._processes()):
             _signal(os.killpg, group, signal.SIGKILL)
 
     def _chase(self) -> None:

@@ -132,7 +132,7 @@ async def test_the_gauge_against_a_tokenizer_that_is_not_ours_and_a_compaction(
 ) -> None:
     desk = Desk(Llama(model_server, brief_url), project, tmp_path / "home", window_tokens=WINDOW)
     (project / "log.txt").write_text(
-        "".join(f"{hour:02d}:15 the ship number {hour * 7} went by\n" for hour in range(60))
+        "".join(f"{hour:02d}:15 the ship number {hour * 7} went by\n" for hour in range(24))
     )
     few = 'models."chat-test".max_output_tokens=100'
     async with desk.open(no_instructions=True, config=(few,)) as talk:
