@@ -145,7 +145,7 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
             self.current.run_shell(command)
         elif self.current.send(text, mentions, after_turn=after_turn):
             self._pane.view.begin_user(text)
-            self._pane.view.frame()  # in the same paint as the emptied composer
+        self._pane.view.end()  # where the answer appears, in the same paint as the emptied composer
 
     def on_composer_escape_pressed(self) -> None:
         if self.current.interrupt():

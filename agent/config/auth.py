@@ -251,7 +251,9 @@ def _edit(path: Path, change: Callable[[dict[str, Any]], bool]) -> bool:
             if file is not None and file.size_bytes > _MAX_BYTES:
                 raise ValueError("is larger than 1 MiB")
             content = _decoded(file.data) if file is not None and file.data.strip() else {}
-            for left in path.parent.glob(f".{path.name}.*"):  # of one that was killed while it wrote; nobody else does now
+            for left in path.parent.glob(
+                f".{path.name}.*"
+            ):  # of one that was killed while it wrote; nobody else does now
                 left.unlink(missing_ok=True)
             if changed := change(content):
                 replace_private(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")

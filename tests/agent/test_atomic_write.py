@@ -309,7 +309,7 @@ def child(path: Path, *, user: int = 0, size: int = 0, limit: int = 0, new: bool
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=50,
         check=True,
     )
     return done.stdout

@@ -41,7 +41,7 @@ class Log:
 
     async def until(self, begun: int, *running: str) -> None:
         """Wait until so many have begun and exactly these still run."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(40):
             while len(self.together) != begun or tuple(self.running) != running:
                 self._moved.clear()
                 await self._moved.wait()

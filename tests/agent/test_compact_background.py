@@ -60,7 +60,7 @@ class Held:
         if not self.desk.wire.is_summary(body):
             return words("yes-", 60)
         self.asked.set()
-        assert self._go.wait(5)
+        assert self._go.wait(40)
         return self.summary
 
     def let_go(self) -> None:

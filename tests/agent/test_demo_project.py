@@ -17,7 +17,7 @@ def project(tmp_path: Path) -> Path:
 
 def run_tests(project: Path) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, *TEST_COMMAND.split()[1:]]
-    return subprocess.run(argv, cwd=project, capture_output=True, text=True, timeout=30)
+    return subprocess.run(argv, cwd=project, capture_output=True, text=True, timeout=50)
 
 
 def change(project: Path, old: str, new: str) -> None:

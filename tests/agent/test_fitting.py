@@ -125,7 +125,7 @@ async def test_a_question_that_is_open_is_taken_back_by_esc(one_desk: Desk) -> N
     async with desk.open(talk.path) as later:
         later.session.confirm_with(never)
         prompting = asyncio.ensure_future(later.session.prompt("go on"))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(asked.wait(), 40)
         later.session.interrupt()
         assert (await prompting).reason == "interrupted"
         assert [event.key for event in later.of(CompactionFinished)] == [None]

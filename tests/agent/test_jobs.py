@@ -36,7 +36,7 @@ class Bench:
 
     async def end_of(self, job: Job) -> None:
         assert job.task is not None
-        await asyncio.wait_for(asyncio.shield(job.task), 10)
+        await asyncio.wait_for(asyncio.shield(job.task), 40)
 
     async def said(self, job: Job, text: bytes) -> bytes:
         """Looks until the text has come, and everything that was seen."""

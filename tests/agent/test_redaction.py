@@ -170,9 +170,9 @@ def test_a_known_value_never_stays(value: str, around: str) -> None:
 def test_time_grows_with_the_text_and_not_faster(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit)) + " sk- :// eyJ password key aws sig= bearer "
-        started = time.perf_counter()
+        started = time.process_time()
         Redactor().text(text)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(1_000)
     assert seconds(400_000) < 5.0

@@ -161,7 +161,7 @@ class ModelServer:
         """The requests to `path`, in the order of their arrival."""
         return [request for request in list(self.requests) if request.path == path]
 
-    def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
+    def wait_for_requests(self, count: int, timeout_s: float = 40.0) -> None:
         with self._changed:
             arrived = self._changed.wait_for(lambda: len(self.requests) >= count, timeout_s)
         if not arrived:

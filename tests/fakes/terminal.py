@@ -82,7 +82,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.display())
 
-    def wait_for(self, wanted: str | Callable[[str], bool], timeout_s: float = 20.0) -> str:
+    def wait_for(self, wanted: str | Callable[[str], bool], timeout_s: float = 50.0) -> str:
         """Read until the screen shows `wanted`; the screen then.
 
         Raises:
@@ -96,7 +96,7 @@ class Terminal:
             if time.monotonic() > end or (not self.read(0.05) and self.ended()):
                 raise AssertionError(f"{wanted!r} did not appear; the screen shows:\n{text}")
 
-    def wait_for_bytes(self, wanted: bytes, start: int = 0, timeout_s: float = 20.0) -> None:
+    def wait_for_bytes(self, wanted: bytes, start: int = 0, timeout_s: float = 50.0) -> None:
         """Read until `raw` holds `wanted` from `start` on; quicker than looking at the screen.
 
         Raises:
@@ -114,7 +114,7 @@ class Terminal:
                 self.status = os.waitstatus_to_exitcode(status)
         return self.status is not None
 
-    def wait_end(self, timeout_s: float = 10.0) -> int:
+    def wait_end(self, timeout_s: float = 40.0) -> int:
         """The exit code; negative for a signal.
 
         Raises:

@@ -92,5 +92,5 @@ class TinyAgent:
 
     def _bash(self, command: str) -> tuple[str, bool]:
         argv = [sys.executable if word == "python3" else word for word in command.split()]
-        done = subprocess.run(argv, cwd=self.folder, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(argv, cwd=self.folder, capture_output=True, text=True, timeout=50)
         return f"{done.stdout}{done.stderr}\n[exit code {done.returncode}]", done.returncode != 0

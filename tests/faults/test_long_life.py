@@ -67,6 +67,6 @@ async def test_T110_everything_is_collected_behind_every_few_turns() -> None:
             for _ in range(COLLECT_TURNS):
                 assert not found.is_set()
                 rest.turn_ended()
-            await asyncio.wait_for(found.wait(), 10)
+            await asyncio.wait_for(found.wait(), 40)
         finally:
             gc.callbacks.remove(note)

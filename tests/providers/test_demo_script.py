@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Path:
 
 def is_repaired(project: Path) -> bool:
     argv = [sys.executable, "-m", "unittest"]
-    return subprocess.run(argv, cwd=project, capture_output=True, timeout=30).returncode == 0
+    return subprocess.run(argv, cwd=project, capture_output=True, timeout=50).returncode == 0
 
 
 def compact(agent: TinyAgent, text: str, keep: int) -> None:

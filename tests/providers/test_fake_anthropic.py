@@ -113,7 +113,7 @@ def test_a_body_that_is_no_clean_json_is_refused(raw: bytes) -> None:
 
 
 def post(server: ModelServer, value: Body, key: str = "k") -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=5)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=40)
     try:
         headers = {"authorization": f"Bearer {key}", "anthropic-version": "2026-10-21"}
         connection.request("POST", "/v1/messages?beta=true", json.dumps(value), headers)
@@ -155,7 +155,7 @@ def test_a_missing_or_broken_script_fails_the_test(script: Callable[[Any], Reply
 def test_leaving_ends_replies_that_stand_still() -> None:
     with ModelServer() as server:
         server.queue("/v1/messages", Reply((Chunk(b"data: 1\n\n"),), end="stall"))
-        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=5)
+        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=40)
         connection.request("POST", "/v1/messages", "{}")
         assert connection.getresponse().status == 200
     connection.close()

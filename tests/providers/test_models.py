@@ -219,5 +219,5 @@ def test_start_up_imports_neither_the_catalogue_nor_an_sdk() -> None:
         "providers.registry.create(ProviderConfig('o', 'responses'));"
         "print(sorted({'genai_prices', 'openai', 'anthropic', 'pydantic', 'httpx2'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")

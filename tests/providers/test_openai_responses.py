@@ -206,7 +206,7 @@ async def test_T81_a_terminal_event_without_its_blank_line_counts(
 
 async def test_the_reply_is_over_with_its_terminal_event(server: ModelServer, provider: OpenAIResponses) -> None:
     server.responses.stream(ResponseStream().text("all").complete(), end="stall")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(40):
         assert (await fold(provider)).completed
 
 

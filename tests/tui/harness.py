@@ -17,7 +17,7 @@ from textual.widget import Widget
 from tests.tui.fake_session import Opener, launch
 from tui.app import ClawApp
 
-WAIT_S = 8.0
+WAIT_S = 40.0
 _CHARACTERS = {"enter": "\r", "tab": "\t", "space": " ", "backslash": "\\", "escape": "\x1b"}
 _NAMES = {" ": "space", "\\": "backslash"}
 

@@ -60,9 +60,9 @@ async def test_a_paste_of_any_content_is_folded_quickly_and_sent_whole(unit: str
     async with running() as (app, opener):
         composer = composer_of(app)
         text = unit * count
-        begun = time.perf_counter()
+        begun = time.process_time()
         composer.insert_text(text)
-        assert time.perf_counter() - begun < 1 + size / 3_000_000  # the benchmark holds it to a tenth of that
+        assert time.process_time() - begun < 1 + size / 3_000_000  # the benchmark holds it to a tenth of that
         assert composer.text.startswith("[paste 1: ") and "\n" not in composer.text
         composer.send()
         await until(lambda: opener.session.calls)

@@ -23,7 +23,7 @@ def loaded_after(code: str) -> set[str]:
     """The heavy packages that are loaded once a fresh process has run the code."""
     script = f"{code}\nimport sys\nprint(*(name for name in {HEAVY!r} if name in sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=50
     )
     return set(done.stdout.split())
 
@@ -50,7 +50,7 @@ def test_one_task_never_loads_the_screen(desk: Desk) -> None:
         "print(*(name for name in ('textual', 'rich', 'anthropic') if name in sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env=environment(desk), capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", script], cwd=ROOT, env=environment(desk), capture_output=True, text=True, timeout=50
     )
     assert (done.returncode, done.stdout) == (0, "Yes.\n\n"), done.stderr
 

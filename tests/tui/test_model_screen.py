@@ -117,13 +117,13 @@ async def test_a_provider_that_does_not_answer_says_so_and_holds_up_nobody(
     gate = threading.Event()
 
     def never(request: object) -> object:
-        gate.wait(5)
+        gate.wait(40)
         return json_reply({"data": []})
 
     model_server.always("/mute/v1/models", never)  # type: ignore[arg-type] # a script that waits
     began = time.monotonic()
     found = await models.choices(0.6)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
     gate.set()
     assert any(isinstance(item, ModelChoice) and item.name == "here/chat-test" for item in found)
     assert SilentProvider("mute", "no answer within 0.6 s") in found

@@ -72,6 +72,6 @@ def test_a_paste_whose_end_is_lost_is_over_after_a_while() -> None:
 def test_ten_megabytes_in_small_pieces_are_quick() -> None:
     splitter = PasteSplitter()
     piece = "0123456789abcde\n" * 256
-    begun = time.perf_counter()
+    begun = time.process_time()
     parts = [part for text in (BEGIN, *[piece] * 2_560, END) for part in splitter.feed(text, more=True)]
-    assert time.perf_counter() - begun < 1 and parts == [Pasted(piece * 2_560)]
+    assert time.process_time() - begun < 1 and parts == [Pasted(piece * 2_560)]

@@ -199,17 +199,17 @@ class Slow:
 
     def refresh(self) -> Iterator[Sequence[SessionSummary]]:
         for number in (1, 2):
-            assert self.go["refresh"].wait(10)
+            assert self.go["refresh"].wait(40)
             yield [SessionSummary(str(number), f"title {number}", "now", project="/p", is_own=number == 1)]
 
     def search(self, words: str) -> Sequence[SessionHit]:
         self.asked.append(words)
-        assert self.go["search"].wait(10)
+        assert self.go["search"].wait(40)
         return [SessionHit("2", f"about {words}")]
 
     def preview(self, session_id: str) -> SessionPreview:
         self.asked.append(session_id)
-        assert self.go["preview"].wait(10)
+        assert self.go["preview"].wait(40)
         return SessionPreview((("user", f"end of {session_id}"),))
 
     def rename(self, session_id: str, title: str) -> None:

@@ -22,8 +22,8 @@ from tests.agent.processes.running import linux_only
 
 ROOT = Path(__file__).parents[2]
 MODES_OFF = ("1049", "1000", "1003", "1006", "1015", "2004", "1004")
-WAIT_S = 10.0
-LIMIT_S = 12.0
+WAIT_S = 40.0
+LIMIT_S = 25.0
 """For an orderly end on a loaded machine; one that hangs is ended after 30 s only."""
 
 
@@ -250,8 +250,7 @@ def test_idle_it_writes_nothing_and_ctrl_l_draws_everything_anew(terminals: list
     terminal = start(terminals, tmp_path, "idle")
     terminal.until_ready()
     terminal.until_shows("Ask for something")
-    terminal.until_quiet(0.3)
-    assert terminal.read(0.8) == b""
+    terminal.until_quiet(0.8)  # what blinks or ticks is never quiet
     terminal.output = b""
     os.write(terminal.master, b"\x0c")
     terminal.until_shows("Ask for something")

@@ -237,7 +237,7 @@ class Lines:
         os.write(self.writing, text.encode())
 
     async def next(self) -> str | None:
-        return await asyncio.wait_for(self.lines.next(), 10)
+        return await asyncio.wait_for(self.lines.next(), 40)
 
     def close(self) -> None:
         os.close(self.writing)
@@ -302,7 +302,7 @@ async def test_the_stream_reports_its_failure_once_and_goes_quiet() -> None:
     stream.failed = fail
     for _ in range(3):
         stream.emit(TurnEnded("done"))
-    await asyncio.wait_for(failed.wait(), 10)
+    await asyncio.wait_for(failed.wait(), 40)
     stream.emit(TurnEnded("done"))
     try:
         await stream.finish()

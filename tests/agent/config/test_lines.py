@@ -73,11 +73,11 @@ def test_any_text_is_survived(text: str) -> None:
 
 
 def test_work_stays_linear_on_hostile_texts() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for text in ("a." * 100_000, '"' * 200_000, "[" * 200_000, "a=" + "{a=" * 60_000, "a" * 400_000, '"a".' * 60_000):
         key_lines(text)
         over_dotted_line(text)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_keys_with_too_many_parts_are_found_with_their_line() -> None:

@@ -130,9 +130,9 @@ def test_B16_what_is_no_rule_file_is_reported_and_too_many_are_counted(tree: Tre
     (folder / "nowhere.md").symlink_to("missing")
     for n in range(MOST_RULES + 50):
         tree.write(f"project/.claude/rules/n{n:03}.md", f"rule {n}")
-    began = time.perf_counter()
+    began = time.process_time()
     items = tree.find()
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     found = warnings(items)
     assert len(loaded(items)) == MOST_RULES - 1
     assert "FIFO" in found[0] and "there are too many files" in found[-1]

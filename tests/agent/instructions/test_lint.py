@@ -207,9 +207,9 @@ def test_no_text_makes_it_slow(project: Path, text: str) -> None:
     path = project / "AGENTS.md"
     path.write_text(text)
     items = (InstructionItem(str(path), "project", "x", text="x"), InstructionItem(str(path), "user", "x", text="y"))
-    started = time.monotonic()
+    started = time.process_time()
     lint(items, place(project))
-    assert time.monotonic() - started < 6
+    assert time.process_time() - started < 6
 
 
 def test_a_condition_is_compared_with_the_files_of_its_own_folder(project: Path) -> None:

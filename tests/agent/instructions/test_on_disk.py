@@ -112,7 +112,7 @@ def test_deep_and_many_folders_without_instructions_cost_little(tmp_path: Path) 
     (deep / "AGENTS.MD").write_text("Deep rule.")
     disk = on_disk(project, [100_000])
     disk.items()
-    began = time.perf_counter()
+    began = time.process_time()
     found = [item.text for folder in folders_of(deep / "x.txt", disk.place) for item in disk.nested(folder)]
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
     assert found == ["Deep rule."]

@@ -258,11 +258,11 @@ def test_B19_commands_that_name_no_forbidden_path_run(workspace: Workspace, home
 
 def test_B19_a_long_command_is_judged_in_time(workspace: Workspace, home: Path) -> None:
     gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
-    start = time.monotonic()
+    start = time.process_time()
     wrapped = ("xargs " + "env " * 20_000, "xargs rm -rf " + "b " * 40_000, "xargs " + "rm " * 20_000)
     for text in ("echo " + "a/b " * 20_000, "cd x; " * 10_000, "rm -rf " + "a " * 40_000, *wrapped):
         gate.decide(command(text), "bash")
-    assert time.monotonic() - start < 3
+    assert time.process_time() - start < 3
 
 
 async def test_a_call_that_fails_anyway_is_asked_about_only_where_reading_is(workspace: Workspace, home: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_writer_waits_for_the_lock(tmp_path: Path) -> None:
         writer.start()
         assert grants.rules(PROJECT) == ("bash(ls)",)
         fcntl.flock(lock, fcntl.LOCK_UN)
-        writer.join(5)
+        writer.join(40)
     assert grants.rules(PROJECT) == ("bash(ls)", "bash(pwd)")
 
 

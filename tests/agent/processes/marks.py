@@ -29,7 +29,7 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-async def comes_true(condition: Callable[[], bool], patience_s: float = 10.0) -> bool:
+async def comes_true(condition: Callable[[], bool], patience_s: float = 40.0) -> bool:
     """Whether the condition holds before the patience ends."""
     deadline = time.monotonic() + patience_s
     while not condition():

@@ -44,7 +44,7 @@ async def test_T73_what_a_process_starts_to_clean_up_may_end(run: Run) -> None:
         'trap \'bash -c "sleep 0.2; echo cleaned"; setsid bash -c "sleep 0.2; echo all"; exit 7\' TERM;'
         " echo up; while :; do sleep 0.02; done 2>&-"
     )
-    outcome = await run(command, timeout_s=0.3)
+    outcome = await run(command, timeout_s=1.2)
     assert (outcome.status, outcome.exit_code, outcome.killed) == ("timeout", 7, False)
     assert [line for line in whole(outcome).split(b"\n") if line != b"Terminated"] == [b"up", b"cleaned", b"all", b""]
 

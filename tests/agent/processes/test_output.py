@@ -96,7 +96,7 @@ async def test_live_output_comes_as_it_is_written(run: Run) -> None:
         arrived.set()
 
     running = run("echo one; read -t 10 < <(sleep 0.3); echo two", on_output=note)
-    await asyncio.wait_for(arrived.wait(), 5)
+    await asyncio.wait_for(arrived.wait(), 40)
     assert said == ["one\n"] and not running.done()
     await running
     assert "".join(said) == "one\ntwo\n"

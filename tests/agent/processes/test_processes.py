@@ -106,7 +106,7 @@ async def test_what_ends_soon_after_the_shell_is_waited_for(run: Run) -> None:
 @linux_only
 async def test_T73_a_time_out_ends_the_whole_tree(run: Run, template: str, number: int) -> None:
     mark = new_mark()
-    outcome = await run(template.replace("{}", mark), timeout_s=0.3)
+    outcome = await run(template.replace("{}", mark), timeout_s=1.5)
     assert (outcome.status, outcome.exit_code, outcome.signal) == ("timeout", None, number)
     assert whole(outcome) == b"part\n" and not outcome.killed
     assert marked(mark) == []
@@ -116,10 +116,10 @@ async def test_T73_a_time_out_ends_the_whole_tree(run: Run, template: str, numbe
 async def test_T73_what_ignores_TERM_is_killed_after_two_seconds(run: Run) -> None:
     mark = new_mark()
     outcome = await run(
-        f"trap '' TERM; setsid bash -c 'trap \"\" TERM; sleep {mark}; sleep {mark}' & wait", timeout_s=0.2
+        f"trap '' TERM; setsid bash -c 'trap \"\" TERM; sleep {mark}; sleep {mark}' & wait", timeout_s=1.0
     )
     assert (outcome.status, outcome.signal, outcome.killed) == ("timeout", signal.SIGKILL, True)
-    assert outcome.duration_ms >= 2_200
+    assert outcome.duration_ms >= 3_000
     assert marked(mark) == []
 
 
@@ -278,7 +278,7 @@ async def test_T41_nothing_survives_the_end_of_claw(number: int) -> None:
         spawners = children_of(claw.pid)
         folder = Path(command_line(spawners[0])[-2].decode())
         claw.send_signal(number)
-        claw.wait(5)
+        claw.wait(30)
         assert await comes_true(lambda: not marked(mark))
         assert await comes_true(lambda: not runs(spawners[0]) and not folder.exists())
     finally:
@@ -295,15 +295,15 @@ async def test_T75_many_commands_leave_no_zombie_descriptor_or_thread(
 ) -> None:
     await run("true")
 
-    def counts() -> tuple[int, int, list[int], int]:
+    def counts() -> tuple[int, ...]:
         return (
             len(list(Path("/proc/self/fd").iterdir())),
             threading.active_count(),
-            children_of(spawner.pid or 0),
+            len(children_of(spawner.pid or 0)),
             len(list(Path(f"/proc/{spawner.pid}/fd").iterdir())),
         )
 
-    assert await comes_true(lambda: counts()[2] == [])
+    assert await comes_true(lambda: counts()[2] == 0)
     before = counts()
     for number in range(count):
         ends_early = number % (count // cancelled) == 0
@@ -313,7 +313,10 @@ async def test_T75_many_commands_leave_no_zombie_descriptor_or_thread(
             running.cancel()
         await asyncio.wait({running})
         assert running.cancelled() == ends_early
-    assert await comes_true(lambda: counts() == before), (before, counts())
+    assert await comes_true(lambda: all(now <= was for now, was in zip(counts(), before, strict=True))), (
+        before,
+        counts(),
+    )
 
 
 async def test_commands_side_by_side_do_not_touch_each_other(run: Run) -> None:

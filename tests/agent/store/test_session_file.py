@@ -168,7 +168,7 @@ def test_T97_a_job_that_can_never_be_written_keeps_nobody_waiting(tmp_path: Path
     store.append([entry(1)])
     store.enqueue(QueuedMessage(1, "half a character: \udcff"))
     store.append([entry(2)])
-    asyncio.run(asyncio.wait_for(store.durable(2), 10))
+    asyncio.run(asyncio.wait_for(store.durable(2), 40))
     assert len(said) == 1 and "goes on in memory" in said[0]
     store.close()
 
@@ -192,7 +192,7 @@ def test_a_project_whose_name_is_no_text_has_sessions_like_any_other(tmp_path: P
     project, other = Path(os.fsdecode(b"/p/" + name)), Path(os.fsdecode(b"/p/" + name + b"\xe9"))
     store = sessions.new_session(tmp_path, project, ignore)
     store.append([entry(1)])
-    asyncio.run(asyncio.wait_for(store.durable(1), 10))
+    asyncio.run(asyncio.wait_for(store.durable(1), 40))
     store.close()
     assert sessions.newest(tmp_path, project) == store.path
     assert sessions.newest(tmp_path, other) is None

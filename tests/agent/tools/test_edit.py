@@ -133,9 +133,9 @@ async def test_why_an_edit_fails_is_told_by_the_run_alone_and_holds(calls: Calls
 async def test_R15_a_large_file_is_edited_as_it_was_shown_and_holds_nothing_up(calls: Calls, tmp_path: Path) -> None:
     text = "".join(f"line {number}\n" for number in range(300_000))
     (tmp_path / "large").write_text(text)
-    start = time.monotonic()
+    start = time.process_time()
     access = calls.access(Edit(), path="large", edits=[change("line 200000\n", "new\n"), change("é", "e", True)])
-    assert time.monotonic() - start < 0.1
+    assert time.process_time() - start < 0.1
     assert access.diff == "@@ one place in a large file @@\n-line 200000\n+new\n@@ every place in a large file @@\n" + (
         "-é\n\\ No newline at end of file\n+e\n\\ No newline at end of file"
     )

@@ -48,10 +48,10 @@ def test_patterns(pattern: str, path: str, expected: bool) -> None:
 
 
 def test_T58_no_pattern_is_slow() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert not compile_glob("*a" * 100 + "b")("a" * 255)
     assert not compile_glob("**/a/**/b/**/c/**/*x*y*z")("/".join(["abcxy"] * 60))
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("pattern", ["", "a\0", "x" * 1001, "{a,b}" * 7, "**/" * 5 + "x", "{" * 900])

@@ -261,7 +261,7 @@ async def test_T58_a_catastrophic_expression_is_stopped(
     output = await calls.run(grep, pattern="^(a+)+$")
     assert "0\n1:aaa" in output.text
     assert "stopped after 1 s; there may be more" in output.text
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 15
     if find_rg():
         assert (await calls.run(Grep(), pattern="^(a+)+$")).text == "0\n1:aaa"
 
@@ -279,7 +279,7 @@ async def test_a_cancelled_search_leaves_no_process(calls: Calls, root: Path) ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 5
     assert not children() - before
 
 

@@ -56,9 +56,9 @@ def test_nothing_that_acts_is_left_of_random_bytes() -> None:
 
 @pytest.mark.parametrize("piece", [b"\x1b]", b"\x1b[", b"x\r", b"\b", b"\x1b[K", b"\x1bP", b"a\x1b]0;"])
 def test_hostile_repetition_is_linear(piece: bytes) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     plain_text((piece * 131_072)[:131_072])
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,12 @@ def test_T53_overlapping_occurrences() -> None:
     ids=["many", "long old", "overlapping", "like lines", "mixed with newline", "long and absent", "long new"],
 )
 def test_T53_5_MB_strings_do_not_hang(text: str, old: str, new: str, replace_all: bool) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     try:
         apply_edit(text, old, new, replace_all)
     except MatchError as error:
         assert len(str(error)) < 8_000
-    assert time.monotonic() - start < 8
+    assert time.process_time() - start < 8
 
 
 @pytest.mark.parametrize(

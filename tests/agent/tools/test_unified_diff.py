@@ -49,13 +49,13 @@ def test_a_missing_final_newline_is_shown() -> None:
 
 
 def test_huge_texts_take_bounded_time_and_room() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     diff = diff_texts("".join(f"{n}\n" for n in range(200_000)), "".join(f"x{n}\n" for n in range(200_000)))
     assert (diff.added, diff.removed) == (200_000, 200_000)
     assert len(diff.diff) < 300_000
     assert "more lines of the diff" in diff.diff
     assert "characters)" in diff_texts("a" * 5_000_000, "b" * 5_000_000).diff
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_bytes_that_are_no_text_are_written_out() -> None:
@@ -71,7 +71,7 @@ def test_bytes_that_are_no_text_are_written_out() -> None:
     ],
 )
 def test_lines_that_are_alike_take_no_more_time(before: str, after: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     diff = diff_texts(*("".join(text.format(n, n) for n in range(500)) for text in (before, after)))
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
     assert diff.added >= 500
