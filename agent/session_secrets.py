@@ -204,5 +204,5 @@ def typed_notice(seen: Iterable[str]) -> tuple[str, str]:
     what = ", ".join(seen)
     return (
         f"The message holds what looks like a secret: {what}. It is sent as it stands, and kept in the session.",
-        "If that was a mistake: Esc, then have the secret replaced where it was issued.",
+        "If that was a mistake: stop it, and have the secret replaced where it was issued.",
     )

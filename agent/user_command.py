@@ -10,6 +10,11 @@ class UserCommand(Struct, frozen=True):
     in_window: bool
     """False for `!!`: the model never sees it."""
 
+    @property
+    def typed(self) -> str:
+        """The message that asks for it."""
+        return f"{'!' if self.in_window else '!!'}{self.command}"
+
 
 def user_command(text: str) -> UserCommand | None:
     """The command of a message that begins with `!` or `!!`; None for any other message, and for one without a command."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _SHOWN_CHARS = 1_000
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 def translated(error: Exception, config: ProviderConfig, sdk: Any, *, streaming: bool) -> Exception:
@@ -170,9 +171,9 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def _reason(error: Exception) -> str:
-    """The most telling words of the chain: those of the deepest cause that has any."""
+    """The most telling words of the chain: those of the deepest cause that has any, without the system's number."""
     for link in reversed(_chain(error)):
-        if text := str(link).strip():
+        if text := _ERRNO.sub("", str(link).strip()):
             return text
     return type(error).__name__
 

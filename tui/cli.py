@@ -35,7 +35,8 @@ def _run_to_an_end(argv: Sequence[str]) -> int:
         return 141
     except OSError as error:
         _drop_output()
-        _fail(f"{error}.", "Check the disk, and where the output goes.")
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        _fail(f"{what}.", "Check the disk, and where the output goes.")
         return EXIT_FAILED
     except KeyboardInterrupt:
         return 130

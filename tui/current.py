@@ -18,7 +18,7 @@ from tui.feed import EventFeed, SessionOpened
 from tui.questions import ask_include, ask_secrets, make_approver, make_confirm
 from tui.session_seam import SessionTakenError, lost_text
 from tui.succession import go_on_as
-from tui.unwritable import Leaving, another_way, give_back
+from tui.unwritable import Leaving, another_way, give_back, tell_none_open
 
 if TYPE_CHECKING:
     from agent.user_command import UserCommand
@@ -100,11 +100,11 @@ class CurrentSession:
             if (instead := await another_way(self._post, taken)) is not None:
                 return await self._open(instead)
             if self._session is None:
-                remedy = "/new begins one, /resume shows all; Enter tries this one again."
-                self.notice("info", "No session is open.", remedy)
+                tell_none_open(self._waiting, self._commands, self._post, self.notice)
+                self._show_waiting()
             return None
         except Exception as error:
-            retry = "" if self._session is not None else "Enter tries again."
+            retry = "" if self._session is not None else "A message tries again."
             return self.notice("error", f"The session could not be opened: {said(error)}", retry)
         session.confirm_with(make_confirm(self._post))
         old, self._session = self._session, None
@@ -180,8 +180,7 @@ class CurrentSession:
     # ------------------------------------------------------------------ messages
 
     def send(self, text: str, mentions: Sequence[str] = (), *, after_turn: bool = False) -> bool:
-        """Send a message with the files it names: as a turn, into the running turn, or later. True if a turn begins with
-        it now."""
+        """Send a message with its files: as a turn, into the running turn, or later. True if a turn begins with it now."""
         if give_back(self._session, text, self._post, self.notice):
             return False
         message = Outgoing(text, tuple(mentions), after_turn)
@@ -266,9 +265,11 @@ class CurrentSession:
 
     def run_shell(self, command: "UserCommand") -> None:
         """Run a command in the user's name, also while a turn runs; several one after the other."""
-        if give_back(self._session, f"{'!' if command.in_window else '!!'}{command.command}", self._post, self.notice):
+        if give_back(self._session, command.typed, self._post, self.notice):
             return
         self._commands.append(command)
+        if self._session is None and self._opening is not None:
+            self.open(self._target)
         self._next_command()
 
     def _next_command(self) -> None:
@@ -293,10 +294,7 @@ class CurrentSession:
             self._session.interrupt()
             self._interrupted = True
             return True
-        if self.busy and self._work is not None:
-            self._work.cancel()
-            return True
-        return False
+        return self._work is not None and self._work.cancel()
 
     # ------------------------------------------------------------------ settings
 
@@ -311,8 +309,8 @@ class CurrentSession:
             self._attempt(lambda: session.set_mode(mode))
 
     def set_title(self, title: str) -> None:
-        if session := self.needed():
-            self._attempt(lambda: session.set_title(title))
+        session = self.needed()
+        if session is not None and self._attempt(lambda: session.set_title(title)):
             self.notice("info", f"The title is: {session.title}" if session.title else "It has no title yet.")
 
     def set_model(self, name: str) -> None:
@@ -367,11 +365,13 @@ class CurrentSession:
             self.notice("info", "The session is not open yet.")
         return self._session
 
-    def _attempt(self, call: Callable[[], None]) -> None:
+    def _attempt(self, call: Callable[[], None]) -> bool:
         try:
             call()
+            return True
         except Exception as error:
             self.notice("error", said(error))
+            return False
 
     def _start(self, kind: Literal["turn", "attended"], work: Callable[[], Awaitable[T]]) -> "asyncio.Task[T]":
         before = self._work

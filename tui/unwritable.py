@@ -2,13 +2,17 @@
 was typed into one that is only read, and warns who would leave before the disk took everything."""
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from textual.message import Message
 
 from tui.bridge import SessionControls, StrayKeys, Target
+from tui.composing.outgoing import Outgoing, joined
 from tui.questions import ask_taken
 from tui.session_seam import READ_ONLY_REMEDY, SessionTakenError
+
+if TYPE_CHECKING:
+    from agent.user_command import UserCommand
 
 LOSS_REMEDY = "It is written as soon as there is room. Leave again to go without it; /export FILE writes it elsewhere."
 
@@ -36,6 +40,18 @@ def give_back(session: SessionControls | None, text: str, post: Post, notice: Te
     post(StrayKeys(text))
     notice("warning", f"Nothing was sent: this session is only read. {reason}", READ_ONLY_REMEDY)
     return True
+
+
+def tell_none_open(waiting: list[Outgoing], commands: "list[UserCommand]", post: Post, notice: TellNotice) -> None:
+    """Say that the session stays closed, and put what waits for it back into the composer: it was meant for no other."""
+    remedy = "/new begins one, /resume shows all; a message or a command tries this one again."
+    notice("info", "No session is open.", remedy)
+    texts = [joined(waiting).text] if waiting else []
+    texts += [command.typed for command in commands]
+    if texts:
+        post(StrayKeys("\n\n".join(texts)))
+    waiting.clear()
+    commands.clear()
 
 
 class Leaving:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from agent.events import Notice
 from agent.instructions import surfaced
 from agent.instructions.changes import changed_paths
@@ -15,7 +17,7 @@ from agent.instructions.on_disk import InstructionsOnDisk
 from agent.instructions.report import InstructionsReport, as_conditional
 from agent.instructions.rules import matches
 from agent.permissions.path_text import path_key
-from agent.transcript import Reminder
+from agent.transcript import Prefix, Reminder
 
 if TYPE_CHECKING:  # imported when a report is asked for
     from agent.conversation import Conversation
@@ -164,7 +166,7 @@ class InstructionsInForce:
             )
         changed = changed_paths(window.prefix.instruction_files, self.disk.items())
         prefix = talk.make_prefix()
-        if prefix == window.prefix:
+        if _without_counts(prefix) == _without_counts(window.prefix):
             return "Nothing of the instructions has changed, so nothing is sent anew and the prompt cache is kept."
         talk.recorder.append(prefix)
         talk.emit_gauge()
@@ -174,6 +176,11 @@ class InstructionsInForce:
             f"The instructions are read anew: {_count(self.disk.items())}.{names} "
             f"The prompt cache is lost: the next request sends about {used:,} tokens anew."
         )
+
+
+def _without_counts(prefix: Prefix) -> Prefix:
+    """Tokens are estimated until the tokenizer is there, so a later count says nothing of a change."""
+    return replace(prefix, instruction_files=tuple(replace(file, tokens=0) for file in prefix.instruction_files))
 
 
 def _count(items: tuple[InstructionItem, ...]) -> str:

@@ -27,7 +27,7 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ChatSide
 
-pytestmark = [needs_llama, pytest.mark.timeout(240)]
+pytestmark = [needs_llama, pytest.mark.timeout(600)]
 WINDOW = 4_096
 APIS: tuple[WireApi, ...] = ("chat", "responses", "anthropic")
 
@@ -127,6 +127,7 @@ def brief_url() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow  # a real model reads some thousand tokens
 async def test_the_gauge_against_a_tokenizer_that_is_not_ours_and_a_compaction(
     brief_url: str, model_server: ModelServer, project: Path, tmp_path: Path
 ) -> None:

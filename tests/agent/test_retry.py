@@ -373,7 +373,7 @@ async def test_T76_T79_T80_a_real_server_that_fails_in_every_way_and_then_answer
         assembler = await stream_with_retry(
             provider,
             REQUEST,
-            policy=RetryPolicy(base_delay_s=0.001, idle_timeout_s=0.3),
+            policy=RetryPolicy(base_delay_s=0.001, idle_timeout_s=1.5),
             on_event=lambda event: None,
             emit_retry=retries.append,
             on_restart=lambda: restarts.append("restart"),

@@ -150,7 +150,7 @@ FAILURES: dict[str, Callable[[Wire], None]] = {
     "stall": _stall,
     "cancelled": lambda wire: wire.unfinished("## Goal"),
 }
-QUICK = RetryPolicy(max_attempts=2, base_delay_s=0.001, idle_timeout_s=0.4)
+QUICK = RetryPolicy(max_attempts=2, base_delay_s=0.001, idle_timeout_s=1.0)
 
 
 async def _next_request(desk: Desk, fail: str | None) -> tuple[Any, Talk]:

@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from agent.context.tokens import Counter
 from agent.permissions.consents import Consents
 from agent.transcript import Prefix, Reminder
 from tests.agent.test_session_compaction import SUMMARY
@@ -216,6 +217,20 @@ async def test_M3_instructions_stay_byte_for_byte_until_they_are_reloaded(desk: 
     assert len(desk.payloads(Prefix)) == 2 and len(told(desk)) == 1
     sha256 = hashlib.sha256(b"Use both.").hexdigest()
     assert [file.sha256 for file in desk.payloads(Prefix)[1].instruction_files] == [sha256]
+
+
+async def test_M3_tokens_that_were_estimated_before_the_tokenizer_came_are_no_change(
+    one_desk: Desk, tmp_path: Path
+) -> None:
+    desk = one_desk
+    make_project(desk.project, {"AGENTS.md": "Straßenbahn = x1; " * 60})
+    desk.wire.reply("Yes.")
+    async with desk.open(counter=Counter(tmp_path / "none")) as talk:
+        await talk.session.prompt("first")
+    async with desk.open(talk.path) as later:
+        (counted,) = later.session.instructions().tokens
+        assert [file.tokens for file in desk.payloads(Prefix)[0].instruction_files] != [counted]
+        assert "nothing is sent anew" in later.session.reload_instructions()
 
 
 async def test_M3_reload_on_a_resumed_session_comes_behind_its_settings(one_desk: Desk) -> None:

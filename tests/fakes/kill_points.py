@@ -52,7 +52,7 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _LOAD, _EQUALS, _HAS_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
-_PATIENCE_S = 5.0
+_PATIENCE_S = 20.0
 
 
 class Ended(msgspec.Struct, frozen=True):

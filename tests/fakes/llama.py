@@ -48,5 +48,5 @@ def llama_server(n_ctx: int, key: str = KEY, port: int = 0, grammar: str = "") -
     finally:
         process.stdin.close()
         process.stdout.close()
-        if process.wait(20) != 0:
+        if process.wait(60) != 0:
             raise AssertionError("the server ended with an error")

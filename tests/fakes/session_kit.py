@@ -100,13 +100,14 @@ class Desk:
         cwd: Path | None = None,
         retry_policy: RetryPolicy | None = None,
         listener: "type[Talk] | None" = None,
+        counter: Counter = _counter,
         **arguments: Any,
     ) -> AsyncIterator["Talk"]:
         """A session with its events, closed at the end. What a new process would share with nobody is made anew."""
-        if not _counter.ready:
-            await asyncio.to_thread(_counter.load)
+        if counter is _counter and not counter.ready:
+            await asyncio.to_thread(counter.load)
         opener = Opener(
-            self.startup(cwd, **arguments), counter=_counter, clock=lambda: self.clock(), retry_policy=retry_policy
+            self.startup(cwd, **arguments), counter=counter, clock=lambda: self.clock(), retry_policy=retry_policy
         )
         await asyncio.to_thread(opener.models.client(self.wire.provider).warm_up)
         talk = (listener or Talk)(self)
@@ -155,7 +156,7 @@ class Talk:
         """Wait for the next event of a kind."""
         future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._waiting.append((lambda event: isinstance(event, kind) and condition(event), future))
-        found = await asyncio.wait_for(future, 20)
+        found = await asyncio.wait_for(future, 40)
         assert isinstance(found, kind)
         return found
 

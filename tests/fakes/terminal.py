@@ -74,7 +74,8 @@ class Terminal:
 
     def display(self) -> list[str]:
         """The rows of the screen as they are now."""
-        end = self.complete()
+        # The beginning of a frame may have been taken for the end of what came before it.
+        end = max(self._fed, self.complete())
         self._stream.feed(bytes(self.raw[self._fed : end]))
         self._fed = end
         return [row.rstrip() for row in self.screen.display]

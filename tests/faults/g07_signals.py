@@ -33,7 +33,7 @@ REPEATS = 20
 LIMIT_S = 2.0
 ORPHAN_S = 1.0
 """How long after the program something that it started may still be there."""
-_GONE_S = 10.0
+_GONE_S = 25.0
 _AT_ONCE = 2
 _resuming = threading.Lock()
 

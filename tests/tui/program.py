@@ -56,7 +56,8 @@ class Program(Terminal):
 
     def say(self, text: str) -> None:
         """Write a message or a command and send it."""
-        self.type(text + "\r")
+        self.type("\x7f" * self._strays + text + "\r")
+        self._strays = 0
 
     def answer(self, key: str, dialog: str) -> str:
         """Answer the dialog that shows `dialog`, as soon as it takes an answer; the screen that was answered.
@@ -67,15 +68,31 @@ class Program(Terminal):
         shown = self.wait_for(dialog)
         pressed = 0
         while dialog in self.text() and not self.ended():
-            self.read_for(GUARD_S + 0.05)
+            self.read_for(GUARD_S + 0.1)
             self.type(key)
-            end = time.monotonic() + 0.5
-            while dialog in self.text() and time.monotonic() < end:
-                self.read(0.02)
             pressed += 1
+            if self._leaves(dialog):
+                break
             assert pressed < 10, f"{key!r} does not answer:\n{self.text()}"
         self._strays += pressed - 1
         return shown
+
+    def _leaves(self, dialog: str, patience_s: float = 5.0) -> bool:
+        """Whether the dialog leaves the screen. Looks at every frame, since the next question may show the same."""
+        before, changed = self.text(), False
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            while (end := self.raw.find(FRAME_ENDS, self._fed)) >= 0:
+                end += len(FRAME_ENDS)
+                self._stream.feed(bytes(self.raw[self._fed : end]))
+                self._fed = end
+                if not any(dialog in row for row in self.screen.display):
+                    return True
+                if not changed and self.text() != before:  # it may have shown the rest of what it asks about
+                    changed, deadline = True, time.monotonic() + patience_s / 4
+            if not self.read(0.02) and self.ended():
+                break
+        return dialog not in self.text()
 
     def read_for(self, seconds: float) -> None:
         """Let time pass as a person does who reads."""

@@ -51,11 +51,11 @@ async def test_a_message_is_sent_shown_once_and_its_reply_streams() -> None:
 async def test_what_is_sent_from_further_up_shows_its_answer(text: str) -> None:
     async with running() as (app, opener):
         opener.session.emit(TextStreamed("\n\n".join(f"paragraph {number}" for number in range(80))))
-        await until(lambda: "paragraph 79" in screen_text(app))
+        await until(lambda: "paragraph 78" in screen_text(app))
         await press(app, "pageup", "pageup")
-        await until(lambda: "paragraph 79" not in screen_text(app))
+        await until(lambda: "paragraph 78" not in screen_text(app))
         await type_in(app, text)
-        await until(lambda: "paragraph 79" in screen_text(app))
+        await until(lambda: "paragraph 78" in screen_text(app))
 
 
 async def test_keys_typed_before_the_session_is_open_are_kept_and_sent_when_it_is() -> None:

@@ -103,11 +103,18 @@ async def test_T94_a_second_claw_is_offered_four_ways_with_the_reason(desk: Desk
                 assert text in shown, shown
             await late_key(app, "c")
             await until(lambda: "No session is open." in screen_text(app))
-            await type_in(app, "and now")  # what is sent tries again
+            await type_in(app, "!echo mine")  # what is sent tries again
+            await offered(app)
+            await late_key(app, "c")
+            composer = app.query_one(Composer)
+            await until(lambda: composer.text == "!echo mine")  # it was for this session, and for no other
+            composer.put("")
+            await type_in(app, "and now")
             await offered(app)
             await late_key(app, "a")
             await until(lambda: isinstance(app.screen, SessionsScreen))
-            assert app.current.session is None
+            await until(lambda: composer.text == "and now")
+            assert app.current.session is None and "↳" not in screen_text(app)
 
 
 async def test_T94_a_session_that_is_open_stays_open_when_another_cannot_be_had(desk: Desk) -> None:
@@ -174,7 +181,8 @@ async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) 
             with pytest.raises(ReadOnlyError):
                 await session.run_shell("touch made")
             await settle(app)
-            assert session.title == "a question" and len(session.branch) == length and not session.queued
+            assert "The title is" not in screen_text(app) and session.title == "a question"
+            assert len(session.branch) == length and not session.queued
             assert everything(desk.folder) == before and not (desk.project / "made").exists()
             assert len(desk.wire.requests) == requests, "no model was asked"
             with pytest.raises(SessionBusyError, match="open in another"):

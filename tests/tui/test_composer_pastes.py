@@ -54,7 +54,7 @@ def test_a_marker_in_a_paste_is_text() -> None:
         ("\ud83d\ude00 \ud800\n", "😀 ⟨U+D800⟩\n"),
     ],
 )
-@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
+@pytest.mark.parametrize("size", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
 async def test_a_paste_of_any_content_is_folded_quickly_and_sent_whole(unit: str, sent: str, size: int) -> None:
     count = size // len(unit.encode("utf-8", "surrogatepass"))
     async with running() as (app, opener):

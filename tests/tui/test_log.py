@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from agent.events import Event, GaugeChanged, Notice, ToolFinished, TurnStarted
@@ -76,6 +77,12 @@ def test_info_tells_what_happened_and_no_text_of_it(desk: Desk, root: logging.Lo
     text = (startup.paths.logs / "claw.log").read_text()
     assert told == events and "'tool': 'bash'" in text and "'redacted': 2" in text and "the output" not in text
     assert "ERROR claw: {'type': 'notice', 'level': 'error', 'text': 'it broke'" in text and "gauge" not in text
+
+
+def test_what_is_painted_fills_no_log(desk: Desk, root: logging.Logger) -> None:
+    keep_log(startup := started(desk, "debug"))
+    MarkdownIt().parse("# A title\n\nand a text\n")
+    assert "markdown_it" not in (startup.paths.logs / "claw.log").read_text()
 
 
 def test_a_log_is_rotated_and_old_ones_go(desk: Desk, root: logging.Logger) -> None:

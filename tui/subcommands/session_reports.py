@@ -153,11 +153,9 @@ def _du(startup: Startup) -> int:
         }
         print(_json(shown))
         return 0
-    for size, count, project in totals:
-        print(f"{size_text(size):>10}  {count:>5} sessions  {clean(project)}")
-    print(
-        f"{size_text(sum(sizes.values())):>10}  {len(infos):>5} sessions  together; their index has {size_text(index_bytes)}"
-    )
+    rows = [*totals, (sum(sizes.values()), len(infos), f"together; their index has {size_text(index_bytes)}")]
+    for size, count, what in rows:
+        print(f"{size_text(size):>10}  {count:>5} {'session ' if count == 1 else 'sessions'}  {clean(what)}")
     if infos:
         print("\nWhat `claw sessions rm` would free most with:")
     for info in largest[:_LISTED_LARGEST]:

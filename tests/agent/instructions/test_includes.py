@@ -500,7 +500,7 @@ def test_K3_each_included_file_is_cut_at_the_cap_of_a_file_and_says_so(tree: Tre
     (item,) = tree.find(InstructionsConfig(max_file_chars=1_000))
     assert item.text.startswith("first\n") and item.text.endswith("\nlast")
     assert f"more characters did not fit; read {big} for the rest.]\n</included_file>" in item.text
-    assert item.cut_chars > 5_000 and len(item.text) < 1_300
+    assert item.cut_chars > 5_000 and len(item.text) < 1_000 + 4 * len(item.path)
     assert "characters were cut off" in warnings((item,))[0]
 
 
