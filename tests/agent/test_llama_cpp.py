@@ -127,7 +127,6 @@ def brief_url() -> Iterator[str]:
         yield address
 
 
-@pytest.mark.slow  # a real model reads some thousand tokens
 async def test_the_gauge_against_a_tokenizer_that_is_not_ours_and_a_compaction(
     brief_url: str, model_server: ModelServer, project: Path, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tui.widgets.live import LiveText, LiveThinking
 from tui.widgets.scrollbar import ScrollBar
 from tui.widgets.splitter import Splitter
 from tui.widgets.thinking import Thinking
-from tui.widgets.trimming import OLDER, trim
+from tui.widgets.trimming import OLDER, bound, trim
 
 
 def warm_up() -> None:
@@ -52,6 +52,8 @@ class TranscriptView(BlockView):
         self._progressed: set[str] = set()
         self._sent: UserText | None = None
         """Shown by `begin_user` and not recorded yet."""
+        self._most = 0
+        """How many blocks there may be; 0 until the first message is sent."""
         self._all_open = False
         self._found: int | None = None
 
@@ -151,7 +153,6 @@ class TranscriptView(BlockView):
         self.clear()
         for item in items:
             self._load(item)
-            self._trim()
 
     def _load(self, item: Item) -> None:
         match item:
@@ -172,6 +173,7 @@ class TranscriptView(BlockView):
     def clear(self) -> None:
         """Take everything away, also what is being streamed."""
         self._text = self._thinking = self._sent = self._found = None
+        self._most = 0
         self._streamed = []
         self._open_cards.clear()
         self._progressed.clear()
@@ -276,7 +278,8 @@ class TranscriptView(BlockView):
 
     # ---- blocks
     def _trim(self) -> None:
-        if not self._selection and trim(self.column, self.viewport, Notice("info", OLDER)):
+        self._most = self._most or bound(len(self.column.blocks))
+        if not self._selection and trim(self.column, self.viewport, Notice("info", OLDER), self._most):
             self._found = None
             self.content_changed()
 

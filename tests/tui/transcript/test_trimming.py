@@ -1,11 +1,14 @@
 """What is taken away from the screen of a long conversation."""
 
-from tests.tui.transcript.drawing import page
+from tests.tui.transcript.drawing import Screen, page
 from tui.widgets.blocks import Block, Notice, UserText
 from tui.widgets.cards import Card
 from tui.widgets.column import Column
-from tui.widgets.trimming import KEPT_BLOCKS, MOST_BLOCKS, OLDER, trim
+from tui.widgets.items import UserItem
+from tui.widgets.trimming import AT_ONCE, MOST_BLOCKS, OLDER, bound, trim
 from tui.widgets.viewport import Viewport
+
+KEPT_BLOCKS = MOST_BLOCKS - AT_ONCE
 
 
 def column_of(*blocks: Block) -> tuple[Column, Viewport]:
@@ -45,3 +48,15 @@ def test_a_body_goes_with_its_card() -> None:
     column, viewport = column_of(card, *body, *(UserText(f"message {n}") for n in range(KEPT_BLOCKS - 10)))
     assert trim(column, viewport, Notice("info", OLDER))
     assert [block.text for block in column.blocks[:2]] == [OLDER, "message 0"]
+
+
+async def test_what_a_session_was_opened_with_stays_and_only_growth_is_bounded() -> None:
+    app = Screen()
+    async with app.run_test(size=(80, 24)):
+        view = app.view
+        view.load([UserItem(f"message {number}", number) for number in range(3 * MOST_BLOCKS)])
+        for number in range(AT_ONCE + 1):
+            view.begin_user(f"more {number}")
+        assert view.column.blocks[0].text == "message 0"
+        view.begin_user("one too many")
+        assert view.column.blocks[0].text == OLDER and len(view.column.blocks) <= bound(3 * MOST_BLOCKS)
