@@ -122,7 +122,7 @@ def find_forms(text: str) -> list[Found]:
     found = list(_private_keys(text)) if "PRIVATE KEY" in text else []
     lower = _lower(text)
     pairs = _pairs(text)
-    for form, hints in _HINTS:
+    for form, hints in _HINTS if _may_hold(text, lower) else _LOOSE:
         where = lower if form.ignore_case else text
         if any((pairs is None or pair is None or pair in pairs) and hint in where for hint, pair in hints):
             found += _of_form(form.name, _compiled(form), where)
@@ -131,6 +131,11 @@ def find_forms(text: str) -> list[Found]:
     found += _named(lower)
     found += _cut_off(text)
     return found
+
+
+def _may_hold(text: str, lower: str) -> bool:
+    """Whether a short text has any hint of several characters: one look for all of them instead of one for each."""
+    return len(text) >= _MANY_CHARS or bool(_EXACT.search(text) or _LOWERED.search(lower))
 
 
 def _pairs(text: str) -> set[int] | None:
@@ -157,6 +162,16 @@ _STARTS = tuple({hint[:2] for form in FORMS for hint in form.hints if len(hint) 
 _HINTS = tuple(
     (form, tuple((hint, None if form.ignore_case else _pair(hint)) for hint in form.hints)) for form in FORMS
 )
+_LOOSE = tuple((form, hints) for form, hints in _HINTS if any(len(hint) == 1 for hint, _ in hints))
+"""Forms that a single character hints at."""
+
+
+def _any_hint(*, lowered: bool) -> re.Pattern[str]:
+    hints = [hint for form in FORMS if form.ignore_case == lowered for hint in form.hints if len(hint) > 1]
+    return re.compile("|".join(map(re.escape, hints)) or r"(?!)")
+
+
+_EXACT, _LOWERED = _any_hint(lowered=False), _any_hint(lowered=True)
 
 
 def _cut_off(text: str) -> Iterator[Found]:
