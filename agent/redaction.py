@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from agent.secret_search import PLAIN_VALUE, PRIVATE_KEY, SECRET_NAME, Found, find_forms, resolve
+from agent.secret_places import PLAIN_VALUE, PRIVATE_KEY, SECRET_NAME, Found
 
 LEAST_VALUE_CHARS = 8
 MARKER = re.compile(r"\[redacted (\d{1,6})\]")
@@ -126,6 +126,8 @@ class Redactor:
             self._leave_out(text)
         if "\x1b" not in text:
             return self._find(text)
+        from agent.secret_search import resolve
+
         plain, places = _without_escapes(text)
         secrets = {
             Found(_place(places, found.start), _place(places, found.end - 1) + 1, found.kind): secret
@@ -136,6 +138,8 @@ class Redactor:
         return [(found, secrets[found]) for found in resolve(list(secrets))]
 
     def _find(self, text: str) -> list[tuple[Found, str]]:
+        from agent.secret_search import find_forms, resolve
+
         known = self._known.find(text)
         values = dict(known)
         if self._lines:

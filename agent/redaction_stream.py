@@ -7,7 +7,7 @@ it keeps back is bounded; all of it comes with `finish`.
 import re
 
 from agent.redaction import Marked, Redactor
-from agent.secret_search import MOST_KEY_CHARS, ends_key
+from agent.secret_places import MOST_KEY_CHARS
 
 MOST_HELD_CHARS = 8_192
 """Of a word without an end; of a longer one all but the newest half is given out."""
@@ -84,4 +84,6 @@ class RedactionStream:
         title, dashes, _ = header.partition("-----")
         if not dashes:
             return len(held) - opens < _HEADER_CHARS and "\n" not in header
+        from agent.secret_search import ends_key
+
         return "PRIVATE KEY" in title and len(held) - opens < MOST_KEY_CHARS and not ends_key(held, opens, cut)

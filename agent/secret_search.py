@@ -11,31 +11,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from agent.secret_forms import FORMS, Form
-
-PRIVATE_KEY = "private key"
-MOST_KEY_CHARS = 20_000
-"""As long as a private key in PEM may be."""
-SECRET_NAME = re.compile(
-    r"(?:^|[_.-])(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|AUTH)(?:[_.-]|\d|$)"
-)
-"""A variable's name in capitals that says what its value is."""
-PLAIN_VALUE = re.compile(
-    r"[/~.][\w./~-]*|[a-z_-]+|[\d.:-]+|true|false|https?://[^@]*|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?",
-    re.IGNORECASE,
-)
-"""Paths, words, numbers, addresses and hosts: what variables hold whose names only sound like it."""
-
-
-class Found(NamedTuple):
-    """A secret's place in a text: `text[start:end]`."""
-
-    start: int
-    end: int
-    kind: str
-
+from agent.secret_places import MOST_KEY_CHARS, PLAIN_VALUE, PRIVATE_KEY, SECRET_NAME, Found
 
 _BEFORE_WORD = (
     "access", "auth", "refresh", "bot", "id", "bearer", "client", "db", "user", "admin", "root", "master", "app",

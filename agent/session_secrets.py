@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.redaction import MARKER, KnownValues, Marked, Redactor
 from agent.redaction_stream import RedactionStream
-from agent.secret_search import Found
+from agent.secret_places import Found
 from agent.spill_pieces import pieces
 from agent.tools.base import ToolOutput
 from agent.tools.blocking import in_thread

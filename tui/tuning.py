@@ -25,7 +25,7 @@ PATIENCE_S = 2.0
 """How long imports wait for the session that is being opened, so that neither slows the other."""
 COLLECT_TURNS = 8
 _PAINTED_S = 0.05
-_SOON_NEEDED = ("tui.screens.approval", "tui.screens.help")
+_SOON_NEEDED = ("agent.secret_search", "tui.screens.approval", "tui.screens.help")
 
 
 class SureTimers(MessagePump):
