@@ -31,7 +31,10 @@ def open_real(real: Path, flags: int) -> int:
     """
     flags |= os.O_CLOEXEC
     if has_openat2():
-        return open_by_openat2(real, flags)
+        try:
+            return open_by_openat2(real, flags)
+        except BlockingIOError:  # somewhere in the system things are renamed all the time
+            return open_by_walk(real, flags)
     if _NO_LINKS_AT_ALL:
         return os.open(real, flags | _NO_LINKS_AT_ALL)
     return open_by_walk(real, flags)

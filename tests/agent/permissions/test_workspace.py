@@ -1,6 +1,8 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from agent.permissions.opening import has_openat2, make_folder, open_by_openat2,
 from agent.permissions.path_text import path_key, show_name
 from agent.permissions.workspace import Workspace
 from agent.tools.base import ToolError
+from tests.faults.faulty_writes import missing
 
 Opener = Callable[[Path, int], int]
 OPENERS = [open_by_walk, *([open_by_openat2] if has_openat2() else [])]
@@ -254,3 +257,31 @@ def test_plain_names_stand_as_they_are() -> None:
     assert show_name("src/a b.py") == "src/a b.py"
     assert show_name("a\udce9") == '"a\\\\xe9"'
     assert show_name("a\x1b😀\U000e0041") == '"a\\u001b😀\\udb40\\udc41"'
+
+
+OPENED = """
+import os, sys
+from pathlib import Path
+from agent.permissions.opening import has_openat2, open_real
+assert has_openat2()
+print(os.read(open_real(Path(sys.argv[1]), os.O_RDONLY), 100).decode())
+"""
+
+
+@pytest.mark.skipif(bool(missing()), reason="strace does not work here")
+@pytest.mark.skipif(not has_openat2(), reason="there is no openat2 here")
+def test_R28_where_the_kernel_asks_to_try_again_for_ever_the_walk_opens_it(root: Path) -> None:
+    argv = [
+        "strace",
+        "-qq",
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=openat2",
+        "-e",
+        "inject=openat2:error=EAGAIN:when=2+",
+    ]
+    argv += [sys.executable, "-c", OPENED, str(root / "src" / "main.py")]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("print(1)\n\n", "")
