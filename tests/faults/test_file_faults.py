@@ -188,6 +188,8 @@ async def test_R27_of_many_folders_swapped_during_a_search_none_is_left_by_it(tm
     outside.mkdir()
     (outside / "f").write_text("one SECRET\n")
     (outside / "secret_name").touch()
+    (root / "steady").mkdir()  # of the others all may be links for a moment
+    (root / "steady" / "f").write_text("one inside\n")
     calls = Calls(root)
     with swapper.swapping(root, *((f"d{number}", f"l{number}") for number in range(60))):
         for _ in range(3):
