@@ -51,6 +51,8 @@ class Compactor:
 
     def __init__(self, conversation: "Conversation") -> None:
         self.guard = CompactionGuard()
+        self.ended: CompactionFinished | None = None
+        """What was told at the end of the newest compaction, also of one that was cancelled."""
         self._talk = conversation
         self.writer = SummaryWriter(conversation)
         self.background = Background(conversation, self.writer, lambda: self.guard.failed("auto"))
@@ -110,6 +112,7 @@ class Compactor:
             if finished is None:
                 self.writer.in_vain(calls)
                 finished = CompactionFinished(None, before, before, CANCELLED, calls.usage, calls.cost_usd)
+            self.ended = finished
             self._talk.emit(finished)
             self._talk.emit_gauge()
         try:

@@ -203,9 +203,12 @@ class Session(SessionView):
         self._begin_compaction()
         used = self._talk.recorder.meter.used().tokens
         cancelled = CompactionFinished(None, used, used, CANCELLED)
-        finished = await self._run(self._talk.compactor.compact("manual", focus, span), cancelled)
+        compactor = self._talk.compactor
+        earlier = compactor.ended
+        finished = await self._run(compactor.compact("manual", focus, span), cancelled)
         await self._talk.recorder.durable()
-        return finished
+        ended = compactor.ended  # of a cancelled one it says what that cost
+        return finished if ended is None or ended is earlier else ended
 
     def preview_compaction(self, focus: str = "", span: Span | None = None) -> CompactionPreview | NotCompacted:
         """What a compaction would do; no model is asked, nothing is appended."""
