@@ -12,6 +12,7 @@ from providers.base import ListedModel, ModelRequest
 from providers.errors import ProtocolError
 from providers.model_table import model_family
 from providers.sdk_adapter import SHORT_TIMEOUT_S, SdkAdapter
+from providers.sdk_import import import_sdk
 from providers.transport import (
     check_address,
     check_headers,
@@ -40,15 +41,14 @@ class AnthropicMessages(SdkAdapter["anthropic.AsyncAnthropic"]):
         self._encoder = AnthropicEncoder(config.cache_marks)
 
     def sdk(self) -> Any:
-        import anthropic
-
-        return anthropic
+        return import_sdk("anthropic")
 
     def build_client(self) -> "anthropic.AsyncAnthropic":
         config = self.config
         check_address(config)
         check_headers(config)
         key = check_key(config)
+        self.sdk()
         import anthropic
 
         import_for_requests()

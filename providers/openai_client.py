@@ -12,6 +12,7 @@ import msgspec
 from providers.base import ListedModel
 from providers.errors import MissingKeyError, ProtocolError
 from providers.sdk_adapter import SHORT_TIMEOUT_S, SdkAdapter
+from providers.sdk_import import import_sdk
 from providers.transport import (
     NO_KEY,
     check_address,
@@ -41,15 +42,14 @@ class OpenAIAdapter(SdkAdapter["AsyncOpenAI"]):
     """Of the streaming call, beneath the address."""
 
     def sdk(self) -> Any:
-        import openai
-
-        return openai
+        return import_sdk("openai")
 
     def build_client(self) -> "AsyncOpenAI":
         config = self.config
         check_address(config)
         check_headers(config)
         key = _key(config)
+        self.sdk()
         import openai
 
         import_for_requests("openai._utils._sync")

@@ -98,7 +98,7 @@ import asyncio, sys, threading
 
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name in ("anthropic", "openai"):
+        if name in ("anthropic._client", "openai._client"):
             print(name, threading.current_thread() is threading.main_thread())
 
 sys.meta_path.insert(0, Watch())
@@ -125,4 +125,4 @@ def test_the_first_request_imports_the_sdk_beside_the_event_loop(api: str, sdk: 
     ran = subprocess.run(
         [sys.executable, "-c", _IMPORTING_THREADS, api], capture_output=True, text=True, timeout=60, check=True
     )
-    assert ran.stdout.split("\n")[0] == f"{sdk} False"
+    assert ran.stdout.split("\n")[0] == f"{sdk}._client False"
