@@ -83,7 +83,6 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
         self._opened = threading.Event()
         self._shown_feed, self._folder = self.current.feed, launch.cwd
         self._key_at = 0.0
-        self._drawing = tuning.Drawing()
         self._ctrl_c_at = float("-inf")
         self._leaving: asyncio.Task[None] | None = None
 
@@ -137,7 +136,6 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
 
     def send(self, text: str, mentions: Sequence[str] = (), after_turn: bool = False) -> None:
         """A message with the files it names, or a command, as if it had been typed."""
-        self._drawing.wanted()
         self._writing.remember(text)
         if is_command(text):
             run_command(self, text)
@@ -204,7 +202,6 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key):
             self._key_at = event.time
-            self._drawing.wanted()
         await super().on_event(event)
 
     def on_events_arrived(self, message: EventsArrived) -> None:

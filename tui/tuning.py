@@ -59,29 +59,17 @@ def _warm(warm_up: Callable[[], None], opened: threading.Event) -> None:
         _keep()
         warm_up()
     finally:
+        _warm_drawing()
         _keep()
 
 
-class Drawing:
-    """Imports what draws a message, and the first dialogs, in a thread, once something is written or shown: until then its
-    memory is free."""
-
-    def __init__(self) -> None:
-        self._is_wanted = False
-
-    def wanted(self) -> None:
-        if not self._is_wanted:
-            self._is_wanted = True
-            threading.Thread(target=_warm_drawing, name="claw-warm-drawing", daemon=True).start()
-
-
 def _warm_drawing() -> None:
+    """Import what draws a message, and the first dialogs."""
     from tui.widgets import transcript
 
     transcript.warm_up()
     for name in _SOON_NEEDED:
         importlib.import_module(name)
-    _keep()
 
 
 class Rest:
