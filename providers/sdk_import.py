@@ -19,6 +19,8 @@ from typing import Any
 
 _HOMES = ("_client", "_base_client", "_exceptions", "_types")
 """Where both vendors define what their top package exports and an adapter uses."""
+_EXPORTED = ("__all__", "__version__")
+"""Names of this form that are a package's own; the others are asked by Python."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _running = threading.RLock()
 
@@ -78,18 +80,19 @@ class _Late(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         def missing(name: str) -> Any:
-            if not name.startswith("__"):
+            if name.startswith("__") and name not in _EXPORTED:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            if name not in _EXPORTED:
                 for home in self._homes(name):
                     found = _import_if_there(f"{module.__name__}.{home}")
                     if hasattr(found, name):
                         return vars(module).setdefault(name, getattr(found, name))
                 if (submodule := _import_if_there(f"{module.__name__}.{name}")) is not None:
                     return submodule
-            if name == "__all__" or not name.startswith("__"):
-                self._run(module)
-                if name in vars(module):
-                    return vars(module)[name]
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            self._run(module)
+            if name not in vars(module):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            return vars(module)[name]
 
         vars(module)["__getattr__"] = missing
 

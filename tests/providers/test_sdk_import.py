@@ -70,6 +70,7 @@ def test_a_name_found_nowhere_runs_the_whole_package(vendor: str) -> None:
     assert sdk.DEFAULT == 7
     assert sdk.Strange is sys.modules["vendor.types.odd_place"].Strange
     assert sdk.Client is client
+    assert not hasattr(sdk, "__wrapped__")
     with pytest.raises(AttributeError, match="Missing"):
         _ = sdk.Missing
 
