@@ -28,6 +28,8 @@ _LINE_OF = "\0line of "
 _HARD_TO_GUESS_CHARS = 20
 _HARD_TO_GUESS_DIFFERENT = 10
 _SALT_BYTES = 6
+_LEAST_REPEATED_CHARS = 4_096
+_MOST_CLEAN = 4_096
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|\r(?=\n)")
 
 
@@ -48,6 +50,8 @@ class KnownValues:
         self._values: dict[str, str] = {}
         self._phrases: tuple[str, ...] = ()
         self._any: re.Pattern[str] | None = None
+        self.count = 0
+        """In how many forms they are looked for."""
         self.learn(values)
 
     def learn(self, values: Iterable[str]) -> None:
@@ -56,6 +60,7 @@ class KnownValues:
             self._values = {**self._values, **fresh}
             self._phrases = tuple(form for form in self._values if any(c.isspace() for c in form))
             self._any = re.compile("|".join(map(re.escape, sorted(self._values, key=len, reverse=True))))
+            self.count = len(self._values)  # last: whoever sees it finds them all
 
     def find(self, text: str) -> list[tuple[Found, str]]:
         """Where they stand, each with the value that it is a form of."""
@@ -91,6 +96,8 @@ class Redactor:
         self._marked: dict[int, Marked] = {}
         self._lines: dict[bytes, str] = {}
         """Lines of private keys that were seen whole, by what stands for them, with the digest of the key."""
+        self._clean: set[int] = set()
+        """Hashes of long texts without a secret, and of how much was known then: what repeats itself is looked at once."""
         self._numbering = threading.Lock()
         self.take_over(taken)
 
@@ -138,6 +145,9 @@ class Redactor:
         return [(found, secrets[found]) for found in resolve(list(secrets))]
 
     def _find(self, text: str) -> list[tuple[Found, str]]:
+        seen = hash((text, self._known.count, len(self._lines))) if len(text) >= _LEAST_REPEATED_CHARS else 0
+        if seen in self._clean:
+            return []
         from agent.secret_search import find_forms, resolve
 
         known = self._known.find(text)
@@ -145,6 +155,10 @@ class Redactor:
         if self._lines:
             values.update(self._key_lines(text))
         places = resolve([*values, *find_forms(text)])
+        if seen and not places:
+            if len(self._clean) >= _MOST_CLEAN:
+                self._clean.clear()
+            self._clean.add(seen)
         return [
             (found, values.get(found) or text[found.start : found.end])
             for found in places

@@ -68,13 +68,14 @@ class RedactionStream:
         """How much of what is held can be given out."""
         held = self._held
         cut = max(held.rfind(" "), held.rfind("\n"), held.rfind("\t"), held.rfind("\r")) + 1
-        cut = max(cut, held.rfind("..") + 1)  # a row of dots is how programs show that they work
+        cut = max(cut, held.rfind("..", cut) + 1)  # a row of dots is how programs show that they work
         if len(held) - cut > MOST_HELD_CHARS:
             cut = len(held) - MOST_HELD_CHARS // 2
         cut = self._redactor.known.before_phrase(held, cut)
-        opens = held.rfind("-----BEGIN ")
-        if 0 <= opens < cut and self._is_open(held, opens, cut):
-            cut = opens
+        if "-----BEGIN " in held:  # looked for from the front, which is quicker
+            opens = held.rfind("-----BEGIN ")
+            if opens < cut and self._is_open(held, opens, cut):
+                cut = opens
         return cut
 
     @staticmethod

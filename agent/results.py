@@ -44,12 +44,12 @@ class SpillFolder:
             ensure_private_dir(self.folder)
             replace_private(self.path(key), data)
 
-    def take(self, key: int, file: Path) -> AnyBlob | None:
+    def take(self, key: int, file: Path, sha256: str = "") -> AnyBlob | None:
         """Take a file over. Where the folder cannot hold it, it is held in memory; None if it cannot even be read."""
         try:
             ensure_private_dir(self.folder)
             _move(file, self.path(key))
-            return FileBlob.of(self.path(key))
+            return FileBlob.of(self.path(key), sha256)
         except OSError:
             with contextlib.suppress(OSError), file.open("rb") as source:
                 return Blob.of(source.read(MAX_SPILL_BYTES))
@@ -141,7 +141,7 @@ def _max_chars(text: str, max_tokens: int, count: Callable[[str], int]) -> int:
 def _whole(output: ToolOutput, max_chars: int, key: int, spills: SpillFolder) -> AnyBlob | None:
     """The uncapped output, a file in the folder by now; None if the text is all there is and fits."""
     if output.spill_file is not None:
-        return spills.take(key, output.spill_file)
+        return spills.take(key, output.spill_file, output.spill_sha256)
     if len(output.text) <= max_chars:
         return None
     data = output.text.encode("utf-8", "replace")[:MAX_SPILL_BYTES]

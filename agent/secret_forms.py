@@ -4,7 +4,12 @@ The order decides which of two that overlap is meant. Each pattern begins with f
 quick as one for these characters, and each is only tried where its hints are.
 """
 
+import string
 from typing import NamedTuple
+
+LEAST_ROW = 15
+ROW_CHARS = string.ascii_letters + string.digits + "_-=.+/%~"
+"""Keys are long words of these."""
 
 
 class Form(NamedTuple):
@@ -15,6 +20,9 @@ class Form(NamedTuple):
     """The groups `secret` and `quoted`, where there are such, are what goes; otherwise all of it."""
     ignore_case: bool = False
     """Then hints and pattern are in lower case, and are looked for in the text in lower case."""
+    in_row: bool = True
+    """Where the case counts: a hint begins a word or with what is no part of one, and from there on, or from the character
+    behind, at least `LEAST_ROW` characters are all of `ROW_CHARS`."""
 
 
 def _led(prefix: str, body: str) -> str:
@@ -64,7 +72,7 @@ FORMS = (
     Form("Azure key", ("accountkey=",), r"accountkey=(?P<secret>[a-z0-9+/=]{40,})", True),
     Form("Azure key, shared", ("sharedaccesskey=",), r"sharedaccesskey=(?P<secret>[a-z0-9+/=]{40,})", True),
     Form("Azure signature", ("sig=",), r"sig=(?<=[?&]sig=)(?P<secret>[A-Za-z0-9%+/=]{32,})"),
-    Form("DigitalOcean token", ("_v1_",), _led("do[opr]_v1_", r"[a-f0-9]{40,}")),
+    Form("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), _led("do[opr]_v1_", r"[a-f0-9]{40,}")),
     Form("Heroku key", ("HRKU-",), _led("HRKU-", r"[A-Za-z0-9_-]{20,}")),
     Form(
         "Fly token",
@@ -84,15 +92,15 @@ FORMS = (
     Form("Slack token, app", ("xapp-",), _led("xapp-", r"(?=[A-Za-z0-9.-]*\d)[A-Za-z0-9.-]{10,}")),
     Form(
         "Slack webhook",
-        ("hooks.slack.com",),
+        (".slack.com/",),
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_-]{20,})",
     ),
     Form("Discord webhook", ("/api/webhooks/",), r"/api/webhooks/(?P<secret>\d{15,}/[A-Za-z0-9_-]{30,})"),
-    Form("Discord token", (".",), r"\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z0-9_-])"),
+    Form("Discord token", (".",), r"\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z0-9_-])", in_row=False),
     Form("Telegram token", (":AA",), r":AA(?<=\d{8}:AA)[A-Za-z0-9_-]{32,33}(?![A-Za-z0-9_-])"),
     Form(
         "Stripe key",
-        ("k_live_", "k_test_"),
+        ("sk_live_", "rk_live_", "pk_live_", "sk_test_", "rk_test_", "pk_test_"),
         _led("[rsp]k_", r"(?:live|test)_[A-Za-z0-9]{16,}"),
     ),
     Form("webhook secret", ("whsec_",), _led("whsec_", r"[A-Za-z0-9+/=]{20,}")),
@@ -118,11 +126,17 @@ FORMS = (
     Form("age key", ("age-secret-key-1",), r"age-secret-key-1[a-z0-9]{40,}", True),
     # forms that anyone may use
     Form("JSON web token", ("eyJ",), _led("eyJ", r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")),
-    Form("PuTTY key", ("Private-Lines: ",), r"Private-Lines: \d+\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400})"),
+    Form(
+        "PuTTY key",
+        ("Private-Lines: ",),
+        r"Private-Lines: \d+\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400})",
+        in_row=False,
+    ),
     Form(
         "password in an address",
         ("://",),
         r"://[^\s/:@\"'<>{$]{0,256}:(?P<secret>(?![{$*<%])(?!(?:password|passwd|pass|pwd|pw|secret|p|x+)@)[^\s/@\"'<>\[\]]{1,512})@",
+        in_row=False,
     ),
     Form(
         "authorization",

@@ -6,13 +6,11 @@ type of a program.
 """
 
 import re
-import sys
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from agent.secret_forms import FORMS, Form
+from agent.secret_forms import FORMS, LEAST_ROW, ROW_CHARS, Form
 from agent.secret_places import MOST_KEY_CHARS, PLAIN_VALUE, PRIVATE_KEY, SECRET_NAME, Found
 
 _BEFORE_WORD = (
@@ -53,7 +51,10 @@ _SETTING_NAMES = ("password", "passwd", "passphrase", "pwd", "secret")
 _PUBLIC_NAME = re.compile(r"(?:^|_)(?:PUBLIC|PUB|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HOST)_")
 """A name with KEY that may as well be that of a cache or a table."""
 _MOST_NAME_CHARS = 400
-_VARIABLE_HINT = re.compile(r"(?:KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH)[A-Z0-9_]*=")
+_ASSIGNED = re.compile(r"=(?<=[A-Z0-9_]{3}=)")
+"""What stands before is looked at only there: a search for the names themselves takes longer."""
+_VARIABLE_HINT = re.compile(r"(?:KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH)[A-Z0-9_]*\Z")
+_MOST_VARIABLE_CHARS = 81
 _SETTING = r"(?:=|:[ \t])[ \t]*(?P<secret>(?=\S{0,200}\d)[^\s\"'`(){}\[\]<>,;$]{8,200})[ \t]*\r?$"
 """Behind a name at the end of a line, as in YAML and properties."""
 _KEY_BEGINS = re.compile(
@@ -76,15 +77,13 @@ _LEADS = {
 """Of those that have their fixed characters in the middle: what must stand before them."""
 _MOST_LEAD_CHARS = 33
 
-_LONG_LINE = re.compile(r"\n[^\n]{290,}")
-"""Only these are cut. Begins with a fixed character, so that short lines cost no more than a look."""
+_LONG_LINE_CHARS = 290
+"""Only lines as long as this are cut."""
 _CUT_KEY_CHARS = 300
 _CUT_KEY = re.compile(
     r"(?<![A-Za-z0-9_-])((?:sk-(?:ant-|proj-|or-)?|gh[pousr]_|github_pat_|glpat-|AIza|A[KS]IA|xox[abeoprs]-|hf_|npm_|gsk_|xai-|eyJ"
     r"|GOCSPX-|ya29\.|SG\.|[rs]k_(?:live|test)_|dop_v1_|hvs\.|pypi-)[A-Za-z0-9_.-]{4,})(?:…[^\n]{0,60}|\r)?\Z"
 )
-
-_MANY_CHARS = 4_096
 
 KIND_NAMES = (PRIVATE_KEY, *(form.name for form in FORMS), "value of a variable", "named value", "setting")
 
@@ -98,12 +97,15 @@ def _compiled(form: Form) -> re.Pattern[str]:
 def find_forms(text: str) -> list[Found]:
     """What has the form of a secret, in the order of precedence; some may overlap."""
     found = list(_private_keys(text)) if "PRIVATE KEY" in text else []
-    lower = _lower(text)
-    pairs = _pairs(text)
-    for form, hints in _HINTS if _may_hold(text, lower) else _LOOSE:
+    data, lower = _flattened(text)
+    numbers = _hinted(text, data)
+    for number, form in _ANYWHERE:
         where = lower if form.ignore_case else text
-        if any((pairs is None or pair is None or pair in pairs) and hint in where for hint, pair in hints):
-            found += _of_form(form.name, _compiled(form), where)
+        if any(hint in where for hint in form.hints):
+            numbers.add(number)
+    for number in sorted(numbers):
+        form = FORMS[number]
+        found += _of_form(form.name, _compiled(form), lower if form.ignore_case else text)
     if "=" in text:
         found += _variables(text)
     found += _named(lower)
@@ -111,59 +113,83 @@ def find_forms(text: str) -> list[Found]:
     return found
 
 
-def _may_hold(text: str, lower: str) -> bool:
-    """Whether a short text has any hint of several characters: one look for all of them instead of one for each."""
-    return len(text) >= _MANY_CHARS or bool(_EXACT.search(text) or _LOWERED.search(lower))
-
-
-def _pairs(text: str) -> set[int] | None:
-    """All pairs of neighbours, by which most hints need not be looked for one by one; None where that is not worth it."""
-    if len(text) < _MANY_CHARS:
-        return None
-    characters = set(text)
-    if not any(characters.issuperset(start) for start in _STARTS):
-        return set()
+def _flattened(text: str) -> tuple[bytes, str]:
+    """One byte for each character, and the text in lower case, each character in its place."""
     try:
         data = text.encode("latin-1")
     except UnicodeEncodeError:
-        return None
-    even = len(data) & ~1
-    odd = 1 + ((len(data) - 1) & ~1)
-    return {*array("H", data[:even]), *array("H", data[1:odd])}
+        lower = text.lower()
+        if len(lower) != len(text):
+            lower = re.sub("[A-Z]+", lambda match: match[0].lower(), text)
+        return text.encode("latin-1", "replace"), lower
+    return data, data.lower().decode("latin-1")  # no form has others than ASCII letters
 
 
-def _pair(hint: str) -> int | None:
-    return int.from_bytes(hint[:2].encode("latin-1"), sys.byteorder) if len(hint) > 1 else None
+# Nearly all forms are long words with a known beginning. So the long words are looked for first, which is quick, and in them
+# all the beginnings at once: a search for each of these takes far longer.
+
+_ROW = b"a" * LEAST_ROW
+_AS_ROW = bytes(_ROW[0] if chr(code) in ROW_CHARS else 0 for code in range(256))
+_IN_ROWS = tuple((number, form) for number, form in enumerate(FORMS) if form.in_row and not form.ignore_case)
+_ANYWHERE = tuple((number, form) for number, form in enumerate(FORMS) if not form.in_row or form.ignore_case)
 
 
-_STARTS = tuple({hint[:2] for form in FORMS for hint in form.hints if len(hint) > 1 and not form.ignore_case})
-_HINTS = tuple(
-    (form, tuple((hint, None if form.ignore_case else _pair(hint)) for hint in form.hints)) for form in FORMS
-)
-_LOOSE = tuple((form, hints) for form, hints in _HINTS if any(len(hint) == 1 for hint, _ in hints))
-"""Forms that a single character hints at."""
+def _hinted(text: str, data: bytes) -> set[int]:
+    """The numbers of the forms in rows of which a hint stands where it may be one."""
+    flat = data.translate(_AS_ROW)
+    rows: list[str] = []
+    """Each with the character before it, which is part of no word, so that they stay apart."""
+    at = flat.find(_ROW)
+    while at >= 0:
+        end = flat.find(0, at + LEAST_ROW)
+        if end < 0:
+            end = len(flat)
+        rows.append(text[at - 1 : end] if at else f"\n{text[:end]}")
+        at = flat.find(_ROW, end)
+    hints = set(_HINTS.findall("".join(rows))) if rows else ()
+    return {number for hint in hints for number in _NUMBERS[hint]}
 
 
-def _any_hint(*, lowered: bool) -> re.Pattern[str]:
-    hints = [hint for form in FORMS if form.ignore_case == lowered for hint in form.hints if len(hint) > 1]
-    return re.compile("|".join(map(re.escape, hints)) or r"(?!)")
+def _hint_tables() -> tuple[re.Pattern[str], dict[str, frozenset[int]]]:
+    """What finds the longest hint where a word begins, of hints that begin with no part of a word all but that; and the numbers
+    of the forms that each may stand for."""
+    groups: dict[str, list[str]] = {}
+    behind: list[str] = []
+    numbers: dict[str, frozenset[int]] = {}
+    for hint in sorted({hint for _, form in _IN_ROWS for hint in form.hints}, key=len, reverse=True):
+        begins_word = hint[0].isalnum()
+        if begins_word:  # those that begin alike are tried together
+            groups.setdefault(hint[0], []).append(re.escape(hint[1:]))
+        else:
+            behind.append(f"(?<={re.escape(hint[0])}){re.escape(hint[1:])}")
+        meant = frozenset(number for number, form in _IN_ROWS if hint.startswith(form.hints))
+        numbers[hint if begins_word else hint[1:]] = meant
+    tree = "|".join((*(f"{first}(?:{'|'.join(rest)})" for first, rest in groups.items()), *behind))
+    firsts = "".join({hint[0] for hint in numbers})
+    return re.compile(rf"[^A-Za-z0-9_](?=[{firsts}])(?=({tree}))"), numbers
 
 
-_EXACT, _LOWERED = _any_hint(lowered=False), _any_hint(lowered=True)
+_HINTS, _NUMBERS = _hint_tables()
 
 
 def _cut_off(text: str) -> Iterator[Found]:
     """Beginnings of keys at the ends of long lines, where readers of files cut them."""
-    for line in _LONG_LINE.finditer("\n" + text):
-        start, end = line.start(), line.end() - 1
+    for start, end in _long_lines(text):
         if (match := _CUT_KEY.search(text, max(start, end - _CUT_KEY_CHARS), end)) is not None:
             yield Found(match.start(), match.end(1), "beginning of a key")
 
 
-def _lower(text: str) -> str:
-    """The text in lower case, each character in its place."""
-    lower = text.lower()
-    return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
+def _long_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Where they begin and end, without what ends them; of the short ones only some are looked at."""
+    start = 0
+    while start + _LONG_LINE_CHARS <= len(text):
+        end = text.rfind("\n", start, start + _LONG_LINE_CHARS)
+        if end < 0:
+            end = text.find("\n", start + _LONG_LINE_CHARS)
+            if end < 0:
+                end = len(text)
+            yield start, end
+        start = end + 1
 
 
 def _of_form(name: str, pattern: re.Pattern[str], text: str) -> Iterator[Found]:
@@ -188,13 +214,14 @@ def _without_end(text: str, start: int, end: int, kind: str) -> Found:
 
 def _variables(text: str) -> Iterator[Found]:
     done = -1
-    for hint in _VARIABLE_HINT.finditer(text):
-        if hint.start() < done:
+    for sign in _ASSIGNED.finditer(text):
+        at = sign.start()
+        if at < done or _VARIABLE_HINT.search(text, max(0, at - _MOST_VARIABLE_CHARS), at) is None:
             continue
-        start = text.rfind("\n", 0, hint.start()) + 1
-        if (done := text.find("\n", hint.end())) < 0:
+        start = text.rfind("\n", 0, at) + 1
+        if (done := text.find("\n", at)) < 0:
             done = len(text)
-        if hint.end() - start > _MOST_NAME_CHARS or (match := _VARIABLE.fullmatch(text, start, done)) is None:
+        if at - start > _MOST_NAME_CHARS or (match := _VARIABLE.fullmatch(text, start, done)) is None:
             continue
         if (
             SECRET_NAME.search(match["name"])

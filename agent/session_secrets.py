@@ -7,7 +7,7 @@ otherwise. A marker is explained to the model where it sees one for the first ti
 """
 
 import contextlib
-import os
+import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from agent.redaction import MARKER, KnownValues, Marked, Redactor
 from agent.redaction_stream import RedactionStream
 from agent.secret_places import Found
-from agent.spill_pieces import pieces
+from agent.spill_pieces import CleanCopy, pieces
 from agent.tools.base import ToolOutput
 from agent.tools.blocking import in_thread
 from agent.transcript import AttachmentBlock, Entry, Pin, Redaction, Reminder, Result, ShellBlock, User
@@ -69,9 +69,9 @@ class SessionSecrets:
 
     def _clean(self, output: ToolOutput, stop: threading.Event) -> ToolOutput:
         marked: dict[int, Marked] = {}
-        spill = None
+        spill, sha256 = None, ""
         if output.spill_file is not None:
-            spill = self._clean_file(output.spill_file, output.spill_missing_bytes, marked, stop)
+            spill, sha256 = self._clean_file(output.spill_file, output.spill_missing_bytes, marked, stop)
         text = self._take(output.text, marked)
         details = output.details if output.details is None else self._clean_struct(output.details, marked)
         files = output.files
@@ -83,9 +83,8 @@ class SessionSecrets:
                 marked.setdefault(mark.number, mark)
         if marked:
             text = self._explain(text, marked)
-        return replace(
-            output, text=text, details=details, files=files, spill_file=spill, redacted=redactions(marked.values())
-        )
+        output = replace(output, text=text, details=details, files=files, redacted=redactions(marked.values()))
+        return replace(output, spill_file=spill, spill_sha256=sha256)
 
     def _take(self, text: str, marked: dict[int, Marked]) -> str:
         clean, found = self.redactor.take(text)
@@ -105,26 +104,24 @@ class SessionSecrets:
 
     def _clean_file(
         self, path: Path, missing_bytes: int, marked: dict[int, Marked], stop: threading.Event
-    ) -> Path | None:
-        """A copy of the file without secrets, in its place; None where that cannot be made: then nothing is left of it."""
-        clean = path.with_name(path.name + ".clean")
+    ) -> tuple[Path | None, str]:
+        """The file without secrets, and its SHA-256; None where that cannot be made: then nothing is left of it."""
         stream = self.stream()
+        digest = hashlib.sha256()
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with path.open("rb") as source, os.fdopen(os.open(clean, flags, 0o600), "wb") as target:
+            with path.open("rb") as source, CleanCopy(path) as copy:
                 for data in pieces(source, missing_bytes):
                     if stop.is_set():
                         raise InterruptedError
-                    given = stream.feed(data.decode("latin-1")) if data else stream.finish()
-                    target.write(given.encode("latin-1"))
-        except (OSError, ValueError):  # of an empty file there is no map
-            for left in (path, clean):
-                with contextlib.suppress(OSError):
-                    left.unlink()
-            return None
+                    given = (stream.feed(data.decode("latin-1")) if data else stream.finish()).encode("latin-1")
+                    copy.write(given, is_changed=bool(stream.marked))
+                    digest.update(given)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None, ""
         marked.update(stream.marked)
-        clean.replace(path)
-        return path
+        return path, digest.hexdigest()
 
     def details(self, details: S) -> S:
         return self._clean_struct(details, {})

@@ -17,12 +17,15 @@ JOB_FILE_BYTES = 16 * 1024 * 1024
 UNSEEN_HEAD_BYTES = 16 * 1024
 UNSEEN_TAIL_BYTES = 48 * 1024
 _MARKER_BYTES = 128
+_MOST_WORD_BYTES = 4_096
+_SPACES = (b" ", b"\n", b"\t", b"\r", b"\f", b"\v")
 
 
 class SpillFile:
     """A private file with the first and the last half of everything written to it; the middle is lost beyond the cap.
 
-    The last half is a ring in a second file, which `finish` appends in order.
+    The last half is a ring in a second file, which `finish` appends in order. No half of a word stays beside what is lost,
+    since it may be that of a secret; of longer words a part does.
     """
 
     def __init__(self, path: str, cap_bytes: int) -> None:
@@ -37,16 +40,26 @@ class SpillFile:
     def write(self, data: bytes | bytearray) -> None:
         """Raises: OSError."""
         view = memoryview(data)
-        if room := min(self._half - self._first_bytes, len(view)):
+        if self._ring is None:
+            room = min(self._half - self._first_bytes, len(view))
             self._first_bytes += _write_all(self._first, view[:room], self._first_bytes)
             view = view[room:]
         while view:
-            if self._ring is None:
-                self._ring = _create(self.path + ".ring")
+            ring = self._begin_ring() if self._ring is None else self._ring
             offset = self._ring_bytes % self._half
             piece = view[: self._half - offset]
-            self._ring_bytes += _write_all(self._ring, piece, offset)
+            self._ring_bytes += _write_all(ring, piece, offset)
             view = view[len(piece) :]
+
+    def _begin_ring(self) -> int:
+        """The word that may go on in it goes there whole."""
+        self._ring = ring = _create(self.path + ".ring")
+        newest = os.pread(self._first, _MOST_WORD_BYTES, max(0, self._first_bytes - _MOST_WORD_BYTES))
+        if word := newest[max(map(newest.rfind, _SPACES)) + 1 :]:
+            self._first_bytes -= len(word)
+            os.ftruncate(self._first, self._first_bytes)
+            self._ring_bytes = _write_all(ring, word, 0)
+        return ring
 
     def finish(self) -> int:
         """Put the halves together and close; how many bytes are missing between them. Raises: OSError."""
@@ -54,22 +67,27 @@ class SpillFile:
         if self._ring is not None:
             end = self._first_bytes
             if missing:
+                missing += self._first_word_bytes(missing)
                 end += _write_all(self._first, b"\n[... %d bytes are missing here ...]\n" % missing, end)
-                start = self._ring_bytes % self._half
-                end = self._copy(start, self._half, end)
-                self._copy(0, start, end)
-            else:
-                self._copy(0, self._ring_bytes, end)
+            self._copy(missing, end)
         self.close()
         return missing
 
-    def _copy(self, start: int, stop: int, target: int) -> int:
+    def _first_word_bytes(self, start: int) -> int:
         assert self._ring is not None
-        while start < stop:
-            data = os.pread(self._ring, min(1 << 20, stop - start), start)
+        start %= self._half
+        oldest = os.pread(self._ring, _MOST_WORD_BYTES, start)
+        oldest += os.pread(self._ring, _MOST_WORD_BYTES - len(oldest), 0)
+        return min((place for place in map(oldest.find, _SPACES) if place >= 0), default=len(oldest))
+
+    def _copy(self, start: int, target: int) -> None:
+        """What was written to the ring from there on."""
+        assert self._ring is not None
+        while start < self._ring_bytes:
+            offset = start % self._half
+            data = os.pread(self._ring, min(1 << 20, self._half - offset, self._ring_bytes - start), offset)
             target += _write_all(self._first, data, target)
             start += len(data)
-        return target
 
     def close(self) -> None:
         os.close(self._first)

@@ -20,8 +20,10 @@ class FileBlob(Struct, frozen=True):
     size_bytes: int
 
     @classmethod
-    def of(cls, path: Path) -> "FileBlob":
-        """Raises: OSError."""
+    def of(cls, path: Path, sha256: str = "") -> "FileBlob":
+        """`sha256`: where it is known already. Raises: OSError."""
+        if sha256:
+            return cls(sha256, path, path.stat().st_size)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
             return cls(digest.hexdigest(), path, file.tell())

@@ -67,6 +67,8 @@ class ToolOutput(Struct, frozen=True):
     files: tuple[FileFact, ...] = ()
     spill_file: Path | None = None
     spill_missing_bytes: int = 0
+    spill_sha256: str = ""
+    """Of `spill_file` as it stands, where somebody who read it all has taken it; no tool sets it."""
     is_error: bool = False
     redacted: tuple[Redaction, ...] | None = None
     """The secrets that were taken out of all this; None: nobody has looked yet. No tool sets it."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.redaction import LEAST_VALUE_CHARS, Redactor, fingerprint, has_fingerprint, secret_values
+from agent.redaction import LEAST_VALUE_CHARS, KnownValues, Redactor, fingerprint, has_fingerprint, secret_values
 from agent.secret_search import KIND_NAMES
 from tests.fakes.secret_keys import made_keys, made_pem
 
@@ -323,3 +323,14 @@ def test_T55_a_single_line_of_a_private_key_that_was_seen_before_goes_too() -> N
     assert redactor.text(lines[3]) == lines[3], "by itself it may be anything"
     assert redactor.text(f"{KEYS['npm']} {made_pem(5)}") == "[redacted 1] [redacted 2]"
     assert redactor.text(f"id_rsa:4:{lines[3]}") == "id_rsa:4:[redacted 2]" and redactor.count == 2
+
+
+def test_R50_what_is_learnt_of_a_secret_counts_in_a_text_that_was_clean_before() -> None:
+    known, pem = KnownValues(), made_pem(5)
+    redactor, line = Redactor(known), pem.split("\n")[3]
+    text = f"{'y ' * 3_000}hunter22-x\n{line}\n"
+    assert redactor.text(text) == redactor.text(text) == text
+    known.learn(["hunter22-x"])
+    assert redactor.text(text) == text.replace("hunter22-x", "[redacted 1]")
+    redactor.text(pem)
+    assert redactor.text(text) == text.replace("hunter22-x", "[redacted 1]").replace(line, "[redacted 2]")

@@ -31,3 +31,12 @@ def test_R50_long_lines_that_readers_cut_are_told_from_short_ones() -> None:
             if wanted:
                 start = len(before) + line.rindex("sk-ant-")
                 assert (found[0].start, found[0].end) == (start, len(before) + len(line))
+
+
+@pytest.mark.parametrize("before", ["", "SG.", "a/dp.", "x=", "é", "€", "\n-", "?sig=", "/api/webhooks/", "hvs.ya29."])
+def test_R50_what_looks_like_the_beginning_of_a_key_hides_none_behind_it(before: str) -> None:
+    for text in ("", "y\n" * LONG):
+        for name in ("GitHub", "npm", "AWS, id"):
+            key = made_keys(3)[name]
+            places = [(found.start, found.end) for found in find_forms(f"{text}{before}{key} more")]
+            assert (len(text) + len(before), len(text) + len(before) + len(key)) in places

@@ -1,5 +1,6 @@
 """What becomes of outputs, messages and files on their way into a session's record."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from agent.redacted_events import RedactedEvents
 from agent.redaction import KnownValues
 from agent.session_secrets import SessionSecrets
 from agent.spawner.output import SpillFile
-from agent.spill_pieces import pieces
+from agent.spill_pieces import CleanCopy, pieces
 from agent.store.titles import title_of
 from agent.tools.base import ToolOutput
 from agent.tools.details import CommandDetails, DiffDetails, TextDetails
@@ -103,6 +104,7 @@ async def test_T101_a_spill_is_cleaned_and_stays_private(tmp_path: Path) -> None
     path.chmod(0o600)
     output = await secrets.output(ToolOutput("head and tail", spill_file=path))
     assert output.spill_file == path and [p.name for p in tmp_path.iterdir()] == ["spill"]
+    assert output.spill_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_bytes() == (
         f"{filling}[redacted 1]\n[redacted 2]\n{filling}".encode() + b"\xff\xfe \x1b[31mred\x1b[0m [redacted 3]"
@@ -110,19 +112,43 @@ async def test_T101_a_spill_is_cleaned_and_stays_private(tmp_path: Path) -> None
     assert len(output.redacted or ()) == 3
 
 
-async def test_T101_where_the_middle_of_a_spill_is_missing_no_half_of_a_secret_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [100, 5_000, 60_000])
+async def test_T101_where_the_middle_of_a_spill_is_missing_no_half_of_a_secret_stays(tmp_path: Path, size: int) -> None:
     path = tmp_path / "spill"
     spill = SpillFile(str(path), 20_000)
     first = b"a b " * 2_480 + OTHER.encode()
-    spill.write(first + b"x" * 30_000 + OTHER.encode() + b" c d" * 2_470)
+    whole = first + b"x" * 30_000 + OTHER.encode() + b" c d" * 2_470
+    for start in range(0, len(whole), size):
+        spill.write(whole[start : start + size])
     missing = spill.finish()
     kept = path.read_bytes()
-    assert missing and OTHER.encode()[:12] in kept and OTHER.encode()[-40:] in kept
+    assert OTHER.encode()[:12] not in kept and OTHER.encode()[-20:] not in kept
+    gap = b"\n[... %d bytes are missing here ...]\n" % missing
+    assert gap in kept and kept.endswith(b" c d") and len(whole) - missing + len(gap) == len(kept)
     output = await SessionSecrets().output(ToolOutput("x", spill_file=path, spill_missing_bytes=missing))
-    assert output.spill_file is not None
-    left = path.read_bytes()
-    assert OTHER.encode()[:12] not in left and OTHER.encode()[-20:] not in left
-    assert b"[... %d bytes are missing here ...]" % missing in left and left.endswith(b" c d")
+    assert output.spill_file == path and path.read_bytes() == kept
+    assert output.spill_sha256 == hashlib.sha256(kept).hexdigest()
+
+
+async def test_T101_words_beside_what_is_missing_are_looked_at_as_two_texts(tmp_path: Path) -> None:
+    path = tmp_path / "spill"
+    spill = SpillFile(str(path), 20_000)
+    spill.write(b"ab " * 3_200 + f"token = {OTHER} password:\n".encode() + b"x y " * 9_000 + f"{KEY} ".encode())
+    missing = spill.finish()
+    output = await SessionSecrets().output(ToolOutput("x", spill_file=path, spill_missing_bytes=missing))
+    kept = path.read_bytes()
+    assert output.redacted is not None and [item.kind for item in output.redacted] == ["Anthropic key", "GitHub token"]
+    assert b"token = [redacted 1] password:\n" in kept and kept.endswith(b"x y [redacted 2] ")
+
+
+def test_what_goes_over_into_the_last_half_is_not_lost(tmp_path: Path) -> None:
+    for size in (7, 4_000, 30_000):
+        path = tmp_path / f"spill-{size}"
+        spill = SpillFile(str(path), 20_000)
+        whole = b"".join(b"%d " % number for number in range(4_000))[:19_000]
+        for start in range(0, len(whole), size):
+            spill.write(whole[start : start + size])
+        assert spill.finish() == 0 and path.read_bytes() == whole
 
 
 def test_pieces_of_a_whole_spill_are_all_of_it(tmp_path: Path) -> None:
@@ -130,6 +156,37 @@ def test_pieces_of_a_whole_spill_are_all_of_it(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(256)) * 1_000)
     with path.open("rb") as source:
         assert b"".join(pieces(source, 0)) == bytes(range(256)) * 1_000
+
+
+@pytest.mark.parametrize("place", [65_536 - len(KEY) - 1, 65_536 - 9, 65_536, 3 * 65_536 + 4_000, 4 * 65_536 - 20])
+@pytest.mark.parametrize("filler", [b"y\n", b"x"])
+async def test_T101_a_key_between_pieces_that_are_all_alike_is_found(tmp_path: Path, place: int, filler: bytes) -> None:
+    path = tmp_path / "spill"
+    before, behind = filler * (place // len(filler)), filler * 200_000
+    path.write_bytes(b"%s %s %s" % (before, KEY.encode(), behind))
+    output = await SessionSecrets().output(ToolOutput("x", spill_file=path))
+    assert path.read_bytes() == b"%s [redacted 1] %s" % (before, behind) and len(output.redacted or ()) == 1
+
+
+def test_a_copy_that_fails_leaves_the_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "spill"
+    path.write_bytes(b"abc secret def")
+    with pytest.raises(InterruptedError), CleanCopy(path) as copy:
+        copy.write(b"abc ", is_changed=False)
+        copy.write(b"[redacted 1]", is_changed=True)
+        raise InterruptedError
+    assert path.read_bytes() == b"abc secret def" and list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_spill_without_secrets_stays_the_file_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "spill"
+    path.write_bytes(b"line of words\n" * 20_000)
+    before = path.stat()
+    output = await SessionSecrets().output(ToolOutput("x", spill_file=path))
+    assert output.spill_file == path and (path.stat().st_ino, path.stat().st_mtime_ns) == (
+        before.st_ino,
+        before.st_mtime_ns,
+    )
 
 
 async def test_a_spill_that_cannot_be_cleaned_is_given_up(tmp_path: Path) -> None:

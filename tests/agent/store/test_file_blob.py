@@ -104,6 +104,8 @@ def test_a_spill_is_taken_over_private_and_whole(tmp_path: Path, place: str) -> 
     assert isinstance(blob, FileBlob) and blob.path == spills.path(7) and blob.data == DATA
     assert not source.exists() and blob.path.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in spills.folder.iterdir()] == [blob.path.name]
+    source.write_bytes(DATA)
+    assert spills.take(7, source, blob.sha256) == blob  # which is not read for its hash again
 
 
 def test_a_spill_that_finds_no_place_is_held_in_memory_and_one_that_is_gone_is_none(tmp_path: Path) -> None:
