@@ -175,8 +175,8 @@ class Turn:
             cost_usd(talk.facts, usage),
         )
         (entry,) = talk.recorder.append(reply)
-        talk.call_ids.update(block.id for block in reply.blocks if isinstance(block, ToolCall))
-        talk.cache_watch.reply(usage, talk.facts, talk.recorder.now_ms())
+        talk.call_ids.add(block.id for block in reply.blocks if isinstance(block, ToolCall))
+        news = talk.cache_watch.news(talk.cache_watch.reply(usage, talk.facts, talk.recorder.now_ms()))
         talk.spent(reply.cost_usd)
         talk.emit(
             MessageCompleted(
@@ -188,6 +188,8 @@ class Turn:
                 interrupted,
             )
         )
+        if news:
+            talk.emit(Notice("info", news))
         talk.emit_gauge()
         return reply
 

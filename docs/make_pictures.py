@@ -36,7 +36,7 @@ async def play(theme: str) -> str:
 
 
 async def explain(theme: str) -> str:
-    """The window of the demo at its end, which was compacted on the way, with one reply pinned and a result about to be
+    """The window of the demo at its end, which was compacted on the way, with one reply pinned and the largest part about to be
     dropped, as SVG."""
     os.environ["CLAW_DEMO_CHARS_PER_S"] = "0"  # nobody reads along
     async with demo(theme, "edits") as (app, pilot):
@@ -70,7 +70,7 @@ async def demo(theme: str, mode: str) -> AsyncIterator[tuple[ClawApp, Pilot[None
             app.query_one(TextArea).insert("sum(2, 3) returns 23 and should return 5. Keep the public interface.")
             await pilot.press("enter")
             yield app, pilot
-            app.leave()
+            await app.current.aclose()  # it writes into the folder that goes now
 
 
 async def dialog(app: ClawApp, pilot: Pilot[None]) -> None:

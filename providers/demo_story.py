@@ -38,6 +38,7 @@ _WRITTEN: tuple[Written, ...] = ("written", "refused")
 _ALL_SLICES = 1_000
 _NO_RESULT = "[No result:"
 _CLEARED = "[Old tool result"
+_UNCHANGED = "[Unchanged since you read it"
 _EXIT = re.compile(r"exit code (\d+)")
 _SUMMED_UP = re.compile(
     r"`calc/core\.py` holds the (?P<source>original|first fix|second fix|other)\. "
@@ -51,6 +52,8 @@ class Story:
     def __init__(self) -> None:
         self.source: SourceState | None = None
         """What the source holds; None if it has to be read (again)."""
+        self.shown: SourceState | None = None
+        """What the newest reading showed, which a later one may only refer to."""
         self.tests: Outcome | None = None
         """How the tests ended after the newest change; None if they did not run since."""
         self.extra_tests: Written | None = None
@@ -173,8 +176,11 @@ def _learn(story: Story, call: ToolCall, result: ToolResultMessage) -> None:
     elif call.name == "edit" and path == SOURCE:
         story.source = "second fix" if SECOND_FIX.strip() in call.arguments.rpartition('"new"')[2] else "first fix"
         story.tests = "refused" if story.tests == "refused" else None
+    elif call.name == "read" and path == SOURCE and text.startswith(_UNCHANGED):
+        story.source = story.source or story.shown or "other"
     elif call.name == "read" and path == SOURCE and not text.startswith(_CLEARED):
         story.source = next((state for state, mark in _MARKS.items() if mark.strip() in text), "other")
+        story.shown = story.source
     elif call.name == "read" and path == HISTORY:
         story.slices += _ALL_SLICES if result.is_error else 1
 

@@ -227,8 +227,7 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
         if session is not self.current.session:
             return
         self._shown_feed, self._folder = self.current.feed, session.cwd
-        if session.provider_name != "scripted":  # a model that was set up just now
-            self._writing.keep_in(self.launch.history_file)
+        self._writing.write_to(session, self.launch.history_file)
         if past or message.target.kind != "start":
             self._presenter.reset()
             name = f"{session.provider_name}/{session.model}"

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from tui.launch.startup import Startup
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
+FEWEST_FILES = 48
+"""Open files that the screen with a session, a command and a search needs, with room to spare; without them nothing could be
+said any more when it fails."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -106,6 +110,8 @@ def _screen(startup: "Startup") -> int:
         return _fail("The screen needs a terminal.", "Use `claw -p PROMPT` for a task without one.")
     if os.environ.get("TERM", "") in ("", "dumb"):
         return _fail(f"TERM={os.environ.get('TERM', '')!r} cannot draw a screen.", "Set TERM, or use `claw -p PROMPT`.")
+    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < FEWEST_FILES:
+        return _fail(f"Only {most} files may be open at once here; claw needs {FEWEST_FILES}.", "Try `ulimit -n 1024`.")
     from tui.launch.screen_mode import run_screen
 
     return run_screen(startup)

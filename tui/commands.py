@@ -50,9 +50,21 @@ def _model(desk: Desk, argument: str) -> None:
         desk.overlays.pick_model()
 
 
+_MODE_WORDS = {
+    "plan": "reading alone; edits and commands are refused",
+    "ask": "reading; edits and commands are asked about",
+    "edits": "reading and edits in the project; commands are asked about",
+    "auto": "everything in the project; what is dangerous is asked about",
+}
+
+
 def _mode(desk: Desk, argument: str) -> None:
+    """Without an argument it only tells: nothing is loosened by asking."""
     if not argument:
-        return desk.current.cycle_mode()
+        now = session.mode if (session := desk.current.needed()) is not None else ""
+        lines = [f"{'▸' if mode == now else ' '} {mode:<6} {_MODE_WORDS[mode]}" for mode in MODES]
+        told = "\n".join(["What runs without asking:", *lines])
+        return desk.current.notice("info", told, "/mode MODE changes it, Shift+Tab goes to the next.") if now else None
     for mode in MODES:
         if mode == argument.lower():
             return desk.current.set_mode(mode)
@@ -178,7 +190,7 @@ def run_command(desk: Desk, text: str) -> None:
 
 
 def complete(text: str) -> Sequence[Choice]:
-    """What `text`, which begins with a slash, may become. Names first by beginning, then by what they contain."""
+    """What `text`, which begins with a slash, may become. The name itself first, then by beginning and by what they contain."""
     name, blank, argument = text[1:].partition(" ")
     if blank:
         command = _BY_NAME.get(name.lower())
@@ -191,6 +203,7 @@ def complete(text: str) -> Sequence[Choice]:
     wanted = name.lower()
     first = [c for c in COMMANDS if any(n.startswith(wanted) for n in (c.name, *c.aliases))]
     later = [c for c in COMMANDS if c not in first and wanted in c.name]
+    first.sort(key=lambda c: wanted not in (c.name, *c.aliases))
     return [_choice(command) for command in (*first, *later)]
 
 

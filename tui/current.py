@@ -17,7 +17,7 @@ from tui.composing.outgoing import Outgoing, joined
 from tui.feed import EventFeed, SessionOpened
 from tui.questions import ask_include, ask_secrets, make_approver, make_confirm
 from tui.session_seam import SessionTakenError, lost_text
-from tui.succession import go_on_as
+from tui.succession import go_on_as, told_of_copy
 from tui.unwritable import Leaving, another_way, give_back, tell_none_open
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class CurrentSession:
         if old is not None:
             await self._close(old)
         # Taken now: a message that waited becomes part of the transcript before the screen hears of the session.
-        self._post(SessionOpened(session, target, list(session.replay())))
+        self._post(SessionOpened(session, target, [*session.replay(), *told_of_copy(target, session)]))
         try:
             await self._settle_includes(session)
         finally:

@@ -25,6 +25,7 @@ _END_WORDS = {
     "refusal": ("warning", "The model refused to answer."),
     "no_answer": ("warning", "The model gave no answer."),
 }
+_STILL_WAITS = "What waits goes with your next message; Up takes it back."
 _TRIGGERS = {"auto": "automatic", "manual": "by hand", "overflow": "overflow"}
 _COMPACTED_MORE = (
     "/undo compact takes it back, also after more talk and after a restart. Nothing is deleted: /history WORDS finds what "
@@ -220,7 +221,8 @@ class Presenter:
         if not self._in_turn:
             self._working.end()
         if event.key is None:
-            return self._transcript.add_notice("info", event.message or "Nothing to compact.")
+            message = event.message or "Nothing to compact."
+            return self._transcript.add_notice("info", message[0].upper() + message[1:])
         before, after = short_tokens(event.tokens_before), short_tokens(event.tokens_after)
         facts = [_TRIGGERS[trigger]] if trigger in _TRIGGERS else []
         if event.cost_usd is not None:
@@ -232,7 +234,7 @@ class Presenter:
     def _show_end(self, reason: str, error: str) -> None:
         if (said := _END_WORDS.get(reason)) is not None:
             level, words = said
-            text = error or words
+            text = f"{error or words}\n{_STILL_WAITS}" if self._queue.texts else error or words
             match level:
                 case "error":
                     self._transcript.add_notice("error", text)

@@ -30,15 +30,17 @@ def export_session(startup: Startup, session_id: str, file: str, held: "LoadedSe
     `held`: the session as it stands in memory, where not all of it is on the disk.
 
     Raises:
-        ExportError: the file is there, or cannot be written.
-        SessionNotFoundError: nothing was said yet.
+        ExportError: nothing was said yet; the file is there, or cannot be written.
     """
     from agent.redaction import Redactor
     from agent.store import sessions
     from tui.launch.known_secrets import known_secrets
 
     target = export_target(startup.cwd, session_id, file)
-    loaded = held or sessions.load(sessions.find(startup.paths.sessions, session_id))
+    try:
+        loaded = held or sessions.load(sessions.find(startup.paths.sessions, session_id))
+    except sessions.SessionNotFoundError:  # its file is made with the first message
+        raise ExportError("nothing was said in this session yet.") from None
     redactor = Redactor(known_secrets(startup))
     pieces = document(loaded, "json" if target.suffix.lower() == ".json" else "markdown", redactor)
     data = "".join(pieces).encode("utf-8", "replace")

@@ -21,7 +21,18 @@ from providers.models import ModelFacts
 from providers.types import AssistantMessage, Effort, Message, PromptSection, ToolResultMessage, ToolSpec, Usage
 
 _REMEMBERED = 100
+_TOLD_TOKENS = 10_000
+"""A break of so many tokens is told when it happens."""
 Cause = Literal["system", "tools", "message", "effort", "model", "expired", "provider"]
+_CAUSES: dict[Cause, str] = {
+    "system": "the system prompt changed",
+    "tools": "the tools changed",
+    "message": "an earlier message changed",
+    "effort": "another effort",
+    "model": "another model",
+    "expired": "it had expired",
+    "provider": "the provider did not have it",
+}
 
 
 class CacheBreak(Struct, frozen=True):
@@ -33,6 +44,11 @@ class CacheBreak(Struct, frozen=True):
     missing_tokens: int
     cost_usd: float | None
     """What they cost more than from the cache; None where the price is unknown."""
+
+    @property
+    def reason(self) -> str:
+        """The cause in words, with what changed."""
+        return f"{_CAUSES[self.cause]} ({self.name})" if self.name else _CAUSES[self.cause]
 
 
 class _Sent(Struct, frozen=True):
@@ -56,6 +72,7 @@ class CacheWatch:
     def __init__(self) -> None:
         self.breaks: deque[CacheBreak] = deque(maxlen=_REMEMBERED)
         """Those of this process, oldest first."""
+        self._told: set[Cause] = set()
         self.reset()
 
     def reset(self) -> None:
@@ -107,6 +124,14 @@ class CacheWatch:
         self._cached = left_in_cache(usage, facts.api, self._caches)
         self._replied_ms = now_ms
         return found
+
+    def news(self, lost: CacheBreak | None) -> str:
+        """What the user is told of a break at once: the first of each cause that is no trifle; empty: nothing."""
+        if lost is None or lost.missing_tokens < _TOLD_TOKENS or lost.cause in self._told:
+            return ""
+        self._told.add(lost.cause)
+        cost = "" if not lost.cost_usd else f", ${lost.cost_usd:,.3f} more than from it"
+        return f"The prompt cache was lost: {lost.reason}. {lost.missing_tokens:,} tokens were read anew{cost}. /cost lists all."
 
     def _judge(self, usage: Usage, facts: ModelFacts) -> CacheBreak | None:
         missing = missing_tokens(self._cached, usage)

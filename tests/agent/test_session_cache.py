@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from agent.costs import left_in_cache
+from agent.events import Notice
 from providers.types import Usage
 from tests.agent.test_session_compaction import SUMMARY
 from tests.fakes.anthropic_wire import MESSAGES, MessageStream
@@ -99,6 +100,19 @@ async def test_a_provider_that_forgets_is_found_out_and_the_loss_has_a_price(des
         assert costs.breaks == 1
         assert lost.cost_usd == pytest.approx(costs.lost_usd)
         assert lost.missing_tokens > 1_024
+
+
+async def test_what_a_break_cost_is_told_when_it_happens(desk: Desk) -> None:
+    (desk.project / "a.txt").write_text(LONG * 8)
+    server = CachingServer(desk)
+    async with desk.open() as talk:
+        await talk.session.prompt("first " + LONG * 8)
+        assert [event for event in talk.events if isinstance(event, Notice)] == []
+        server.forget()
+        await talk.session.prompt("second")
+        [notice] = [event for event in talk.events if isinstance(event, Notice)]
+        (lost,) = talk.session.cache_breaks()
+        assert f"{lost.missing_tokens:,} tokens were read anew" in notice.text and lost.reason in notice.text
 
 
 async def test_another_effort_is_named(desk: Desk) -> None:

@@ -114,6 +114,15 @@ async def test_escape_interrupts_and_the_end_is_told() -> None:
         assert opener.session.calls.count(("interrupt",)) == 1
 
 
+async def test_after_an_interruption_it_is_told_what_becomes_of_what_waits() -> None:
+    async with running() as (app, opener):
+        await type_in(app, "g")
+        await until(lambda: opener.session.running)
+        opener.session.emit(QueueChanged(("use tabs",)))
+        await press(app, "escape")
+        await until(lambda: "What waits goes with your next message" in screen_text(app))
+
+
 async def test_T67_ctrl_c_clears_first_and_leaves_when_pressed_twice() -> None:
     async with running() as (app, opener):
         await press(app, *"draft", "ctrl+c")
@@ -241,7 +250,9 @@ async def test_an_unknown_command_names_the_nearest_and_is_not_sent() -> None:
         await until(lambda: "There is no command /zzzz." in screen_text(app))
         await type_in(app, "/mode fast")
         await until(lambda: "There is no mode fast." in screen_text(app))
-        assert opener.session.calls == []
+        await type_in(app, "/mode")
+        await until(lambda: "▸ ask " in screen_text(app) and "/mode MODE changes it" in screen_text(app))
+        assert opener.session.calls == [], "asking for the mode changes none"
 
 
 async def test_help_opens_with_f1_and_closes_with_escape() -> None:

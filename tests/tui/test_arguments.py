@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tui.launch.arguments import Arguments, UsageError, parse, split_rules
@@ -80,6 +82,21 @@ def test_rules_are_split_outside_parentheses(values: list[str], rules: tuple[str
 )  # fmt: skip
 def test_wrong_usage_is_an_error_that_says_what(argv: list[str]) -> None:
     with pytest.raises(UsageError, match=r"\w"):
+        parse(argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["sessions"], "needs one of: list, show,"),
+        (["completion"], "needs one of: bash, zsh, fish"),
+        (["sesions", "list"], "no subcommand 'sesions'. Did you mean sessions?"),
+        (["--profil", "x"], "no option --profil. Did you mean --profile?"),
+        (["fix", "the", "bug"], "several words needs quotes"),
+    ],
+)
+def test_what_was_meant_is_guessed(argv: list[str], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
         parse(argv)
 
 

@@ -163,6 +163,7 @@ async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) 
             await until(
                 lambda: "Only for reading" in screen_text(app) and "An answer about walruses." in screen_text(app)
             )
+            await until(lambda: "/fork goes on" in str(app.query_one(Composer).placeholder))
             session = app.current.session
             assert isinstance(session, Session) and [hit.key for hit in session.search("walruses")]
             length = len(session.branch)
@@ -197,6 +198,7 @@ async def test_T94_reading_only_shows_everything_and_writes_nothing(desk: Desk) 
         await until(lambda: "Only for reading" not in screen_text(app))
         session = app.current.session
         assert session is not None and session.id == path.stem and not session.read_only
+        assert "Ask for something" in str(app.query_one(Composer).placeholder)
     assert removal(desk).remove([path]).sessions == 1
 
 

@@ -39,6 +39,8 @@ def test_completion_offers_names_by_beginning_then_by_content_and_then_arguments
     ]
     assert [c.insert for c in complete("/undo p")] == ["/undo pin"]
     assert [c.insert for c in complete("/ode")] == ["/model", "/mode"]
+    for command in COMMANDS:  # so that Enter runs what was written
+        assert complete(f"/{command.name}")[0].insert.strip() == f"/{command.name}"
     assert [c.insert for c in complete("/exit")] == ["/quit"]
     assert [c.insert for c in complete("/mode ")] == ["/mode plan", "/mode ask", "/mode edits", "/mode auto"]
     assert [c.insert for c in complete("/mode a")] == ["/mode ask", "/mode auto"]

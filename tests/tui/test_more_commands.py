@@ -256,6 +256,7 @@ async def test_fork_opens_a_copy_of_the_session_and_not_while_it_works() -> None
         await type_in(app, "/fork")
         await until(lambda: Target("fork", first) in opener.targets and len(opener.sessions) == 2)
         await until(lambda: app.current.session is opener.session)
+        await until(lambda: f"A copy: session {opener.session.id}" in screen_text(app))
         await type_in(app, "work")
         await until(lambda: opener.session.running)
         await type_in(app, "/fork")

@@ -56,6 +56,13 @@ def test_T65_a_terminal_that_cannot_draw_gets_two_plain_lines(desk: Desk, term: 
     assert "\x1b" not in told and len(told.splitlines()) == 2
 
 
+def test_too_few_open_files_are_told_before_anything_is_drawn(desk: Desk) -> None:
+    with Program(desk, before=("/bin/sh", "-c", 'ulimit -n 8 && exec "$@"', "sh")) as claw:
+        assert claw.wait_end() == 2
+        told = claw.raw.decode()
+    assert "Only 8 files may be open" in told and "ulimit -n" in told and "\x1b" not in told
+
+
 def test_T65_without_a_terminal_nothing_is_drawn_into_the_file(desk: Desk) -> None:
     into = desk.home / "out"
     with into.open("wb") as file:

@@ -45,6 +45,15 @@ def test_T59_both_ways_give_the_same_document_and_no_control_stands_in_it(stored
     assert Path("other").read_bytes() == data
 
 
+def test_a_session_in_which_nothing_was_said_has_no_document(place: Place) -> None:
+    with (
+        starting(parse([]), {"CLAW_HOME": str(place.home), "HOME": str(place.home)}, "test") as startup,
+        pytest.raises(ExportError, match="nothing was said"),
+    ):
+        export_session(startup, ID, "out.md")
+    assert not (place.project / "out.md").exists()
+
+
 def test_json_has_the_text_to_the_character(stored: Place) -> None:
     [entry] = json.loads(exported(stored, "out.json"))["entries"]
     assert entry["payload"]["blocks"][0]["text"] == TEXT

@@ -12,7 +12,7 @@ from providers.errors import AuthenticationError, ConnectionFailedError
 from providers.types import Secret
 from tests.tui.fake_session import Opener
 from tests.tui.fake_set_up import LLAMA, FakeSetUp
-from tests.tui.harness import late_key, press, resize, running, screen_text, settle, type_in, until
+from tests.tui.harness import key_event, late_key, press, resize, running, screen_text, settle, type_in, until
 from tests.tui.test_app_literal import ALL, CONTROLS, is_clean
 from tui.app import ClawApp
 from tui.bridge import NoKey, Target
@@ -45,6 +45,14 @@ async def choose(app: ClawApp, label: str) -> None:
             return await late_key(app, "enter")
         await press(app, "down")
     raise AssertionError(f"{label} cannot be marked")
+
+
+async def late_escape(app: ClawApp) -> None:
+    """Escape as a person presses it who has read what there is: to the application, whose bindings it is for."""
+    event = key_event("escape")
+    event.time += 10
+    app.post_message(event)
+    await settle(app)
 
 
 def marked_label(app: ClawApp) -> str:
@@ -222,7 +230,7 @@ async def test_escape_goes_back_one_step_at_a_time() -> None:
         await choose(app, "OpenAI Chat Completions")
         await press(app, "escape")
         await until(lambda: "Which API" in screen_text(app))
-        await press(app, "escape")
+        await late_escape(app)
         await until(lambda: "The server's address" in screen_text(app))
         assert app.screen.query_one("#field", Input).value == "http://127.0.0.1:9999"
         await press(app, "escape")
@@ -259,7 +267,7 @@ async def test_setup_in_an_open_session_changes_its_model_and_can_be_closed() ->
         await type_in(app, "/setup")
         await until(lambda: isinstance(app.screen, SetupScreen) and app.screen.is_drawn)
         assert "Quit" not in screen_text(app)
-        await press(app, "escape")
+        await late_escape(app)
         await until(lambda: len(app.screen_stack) == 1)
         opener.session.provider_name = "openai"
         await type_in(app, "/setup")

@@ -21,7 +21,7 @@ _READERS = (
 )
 """Program, arguments, and the variable without which it has nothing to read."""
 _PNG = b"\x89PNG\r\n\x1a\n"
-HINT = "No image can be read from the clipboard here: wl-paste, xclip or pngpaste does it where one is installed."
+HINT = "No image on the clipboard can be read: install wl-paste, xclip or pngpaste."
 
 
 def image_reader(places: tuple[str, ...] = _PLACES) -> list[str] | None:

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App, SuspendNotSupported
+from textual.content import Content
 
 from agent.config.paths import project_root
-from tui.bridge import Launch
+from tui.bridge import Launch, SessionControls
 from tui.commands import complete
 from tui.composing.history import PromptHistory
 from tui.current import CurrentSession
 from tui.signals import ignoring_interrupts
 from tui.widgets.completion import Choice, CompletionList
-from tui.widgets.composer import Composer
+from tui.widgets.composer import INVITATION, Composer
 from tui.widgets.offers import MOST_FILES
 
 if TYPE_CHECKING:  # imported when the first frame is drawn, or when they are first needed
@@ -35,6 +36,8 @@ HandOn = Callable[[str, Sequence[str], bool], None]
 DRAFT_S = 0.5
 """How long after the last change the draft is written at the latest."""
 HINT_S = 4.0
+SCRIPTED = "scripted"
+"""The provider of the demo."""
 
 
 class Writing:
@@ -92,9 +95,12 @@ class Writing:
         if not self.composer.is_blank:  # written before that was known
             self._list_files()
 
-    def keep_in(self, history_file: Path | None) -> None:
-        """Keep what is sent there from now on; a draft is kept from the next start on."""
-        self._history.keep_in(history_file)
+    def write_to(self, session: SessionControls, history_file: Path | None) -> None:
+        """Say what can be written to a session that was opened. What is sent is kept from now on in `history_file`, except
+        in the demo; a draft is kept from the next start on."""
+        if session.provider_name != SCRIPTED:  # a model that was set up just now
+            self._history.keep_in(history_file)
+        self.composer.placeholder = Content(_invitation(session))
 
     def remember(self, text: str) -> None:
         """Keep a text that was sent in the history."""
@@ -229,3 +235,12 @@ class Writing:
             self._hint(f"The image cannot be kept: {error}", HINT_S)
         finally:
             self._busy = False
+
+
+def _invitation(session: SessionControls) -> str:
+    """What the empty composer says."""
+    if session.read_only:
+        return "Only for reading: /fork goes on in a copy, /resume opens another"
+    if session.provider_name == SCRIPTED:
+        return "Ask for something: any message plays the demo. / for commands"
+    return INVITATION

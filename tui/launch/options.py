@@ -88,11 +88,13 @@ def run_parser() -> Parser:
 
 
 def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt: str | None) -> Arguments:
-    given = parser.parse_args(list(argv))
+    given, stray = parser.parse_known_args(list(argv))
+    if stray:
+        raise UsageError(_stray_text(parser, given.prompt or "", stray))
     if given.print_prompt is not None:  # as in -pPROMPT or -cp PROMPT, which only the parser takes apart
         print_prompt = "" if given.print_prompt == "-" else given.print_prompt
     if print_prompt is not None and given.prompt:
-        raise UsageError("Give the prompt once: with -p, or alone.")
+        raise UsageError("Give the prompt once: with -p, or alone. Several words need quotes.")
     if given.continue_last and given.resume is not None:
         raise UsageError("-c and -r exclude each other.")
     if given.fork and not given.continue_last and given.resume is None:
@@ -131,6 +133,21 @@ def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt:
         trust=given.trust,
         yes=given.yes,
     )
+
+
+def _stray_text(parser: argparse.ArgumentParser, prompt: str, stray: Sequence[str]) -> str:
+    """Why words are left over: an option that does not exist, a misspelt subcommand, or a prompt without quotes."""
+    import difflib  # only where something is wrong
+
+    option = next((word.partition("=")[0] for word in stray if word.startswith("-")), "")
+    word, known = (option, tuple(parser._option_string_actions)) if option else (prompt, SUBCOMMANDS)
+    near = difflib.get_close_matches(word, known, 2, 0.75)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    if option:
+        return f"There is no option {option}.{meant}"
+    if near:
+        return f"There is no subcommand {word!r}.{meant}"
+    return "A prompt of several words needs quotes."
 
 
 def _take_apart(parser: argparse.ArgumentParser, argv: Sequence[str]) -> tuple[list[str], str | None]:

@@ -47,6 +47,8 @@ def parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
     if name == "config" and list(argv[:1]) == ["set"]:
         return _parse_set(argv[1:])
     parser = subcommand_parser(name)
+    if not argv and (actions := _needed_actions(parser)):
+        raise UsageError(f"`claw {name}` needs one of: {', '.join(actions)}.")
     if name in ("login", "logout"):
         try:
             given = parser.parse_args(list(argv))
@@ -64,6 +66,12 @@ def parse_subcommand(name: str, argv: Sequence[str]) -> Arguments:
     if "config" in values:
         values["config"] = tuple(values["config"])
     return Arguments(command=name, **values)  # type: ignore[arg-type]  # one of SUBCOMMANDS
+
+
+def _needed_actions(parser: Parser) -> tuple[str, ...]:
+    """What may stand behind the name, where something has to."""
+    found = (action for action in parser._actions if action.dest == "action" and action.required)
+    return tuple(choice for action in found for choice in action.choices or ())
 
 
 def _parse_set(argv: Sequence[str]) -> Arguments:

@@ -41,8 +41,10 @@ def plan_rows(preview: "CompactionPreview") -> list[Row]:
             f"replaced  {_messages(preview.messages)}, {preview.replaced_tokens:,} of {preview.tokens_before:,} tokens"
         ),
         Row("kept      the newest messages, your words, the record, pins"),
-        Row(f"asks      {calls} of the model, about {cost.input_tokens:,} tokens and {short_duration(cost.seconds)}"),
-        Row(f"cost      {money(cost.cost_usd)}"),
+        Row(
+            f"asks      {calls} of the model, about {cost.input_tokens:,} tokens, at most {short_duration(cost.seconds)}"
+        ),
+        Row(f"cost      {money(cost.cost_usd) if cost.cost_usd is None else f'at most {money(cost.cost_usd)}'}"),
         Row(""),
         Row("The summary is shown first. Nothing changes before you accept it.", "dim"),
     ]

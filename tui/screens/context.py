@@ -146,19 +146,18 @@ class ContextScreen(Dialog[None]):
         piece = pieces.selected
         possible = piece.actions if piece is not None else ()
         pin: Action = "unpin" if piece is not None and piece.is_pinned else "pin"
-        by = "by position" if pieces.order == "size" else "by size"
         asks = self._edits.waits
         self.query_one(ActionBar).actions = (
-            Key("enter", "Enter", "do it" if asks else "show", 6, piece is not None),
+            Key("enter", "Enter", "do it" if asks else "show", 10 if asks else 4, piece is not None),
             Key("p", "p", pin, 9, pin in possible),
             Key("d", "d", "drop", 9, "drop" in possible),
             Key("x", "x", "shorten", 9, "shorten" in possible),
             Key("r", "r", "restore", 9, "restore" in possible),
             Key("u", "u", "undo", 8, self._can_undo),
-            Key("s", "s", by, 4),
-            Key("slash", "/", "find", 5),
-            Key("c", "c", "chart", 3),
-            Key("escape", "Esc", "not" if asks else "close", 2),
+            Key("s", "s", "sort", 5),
+            Key("slash", "/", "find", 3),
+            Key("c", "c", "chart", 5),
+            Key("escape", "Esc", "not" if asks else "close", 10 if asks else 2),
         )
 
     # ------------------------------------------------------------------ keys

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from agent.costs import CostReport, ModelCost
 
 MOST_BREAKS = 20
-_CAUSES = {
-    "system": "the system prompt changed",
-    "tools": "the tools changed",
-    "message": "an earlier message changed",
-    "effort": "another effort",
-    "model": "another model",
-    "expired": "it had expired",
-    "provider": "the provider did not have it",
-}
 
 
 def cost_report_rows(report: "CostReport", breaks: "Sequence[CacheBreak]" = ()) -> list[Row]:
@@ -67,8 +58,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _break_row(lost: "CacheBreak") -> Row:
-    what = one_line(f"{_CAUSES.get(lost.cause, lost.cause)} ({lost.name})" if lost.name else _CAUSES[lost.cause], 90)
-    return Row(f"{what}: {lost.missing_tokens:,} tokens anew, {money(lost.cost_usd)}")
+    return Row(f"{one_line(lost.reason, 90)}: {lost.missing_tokens:,} tokens anew, {money(lost.cost_usd)}")
 
 
 class CostScreen(MessageScreen):

@@ -43,7 +43,8 @@ class SetupScreen(SetupSteps):
         if lines.display and (self._phase in LISTS or event.key not in ("home", "end")) and lines.move(event.key):
             event.stop()
             return
-        if self._phase not in LISTS or event.time < self.opens_at_s:
+        # Esc goes on to the binding of every dialog.
+        if self._phase not in LISTS or event.time < self.opens_at_s or event.key == "escape":
             return
         event.stop()
         if event.key == "enter" and lines.highlighted is not None:

@@ -23,8 +23,9 @@ from tui.widgets.offers import Offers
 from tui.widgets.pastes import PASTE_CHARS
 from tui.widgets.surroundings import Surroundings
 
-__all__ = ["PASTE_CHARS", "Composer"]
+__all__ = ["INVITATION", "PASTE_CHARS", "Composer"]
 
+INVITATION = "Ask for something, or type / for commands"
 _ANY_EMOJI = "👧"
 
 
@@ -64,7 +65,7 @@ class Composer(MarkedArea):
             soft_wrap=True,
             tab_behavior="focus",
             highlight_cursor_line=False,
-            placeholder=Content("Ask for something, or type / for commands"),
+            placeholder=Content(INVITATION),
         )
         self.cursor_blink = False
         self.match_cursor_bracket = False

@@ -65,12 +65,13 @@ class TranscriptView(BlockView):
         self._append(self._sent)
 
     def add_user(self, key: int, text: str) -> None:
-        """A recorded message; one shown by `begin_user` with the same text becomes it instead of standing twice."""
-        shown, self._sent = self._sent, None
+        """A recorded message; one shown by `begin_user` with the same text becomes it instead of standing twice, also where
+        messages that waited were recorded before it."""
+        shown = self._sent
         if shown is None or shown.text != clean(text):
             self._append(UserText(clean(text), key))
             return
-        shown.key = key
+        shown.key, self._sent = key, None
         if self.column.blocks[-1] is not shown:
             self._remove([shown])
             self._append(shown)

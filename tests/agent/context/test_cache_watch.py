@@ -361,3 +361,16 @@ def test_a_request_costs_what_is_new() -> None:
     watch.request(request(later), 1)
     assert watch.reply(Usage(0, 50_000, 500, 5), facts(), 1) is None
     assert later.taken <= 5
+
+
+def test_the_first_break_of_each_cause_is_told_with_its_price_and_a_trifle_is_not() -> None:
+    watched = Watched()
+    watch = watched.watch
+    lost = [watched.send(request(conversation(steps)), LOST) for steps in (6, 7)]
+    other = watched.send(request(conversation(8), model="n"), LOST)
+    trifle = CacheBreak("expired", "70 minutes", 9_999, 0.03)
+    told = [watch.news(each) for each in (None, trifle, *lost, other, CacheBreak("tools", "", 10_000, None))]
+    assert told[:2] == ["", ""] and told[3] == ""
+    assert "the provider did not have it (p)" in told[2] and "50,000 tokens" in told[2] and "$0.172 more" in told[2]
+    assert "another model (p/m → p/n)" in told[4]
+    assert "the tools changed. 10,000 tokens were read anew. " in told[5]

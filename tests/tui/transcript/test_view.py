@@ -85,6 +85,14 @@ async def test_a_message_that_was_shown_before_it_was_recorded_stands_once(app: 
     assert lines == ["▌ hello [b]", "late answer", "▌ steer", "▌ from elsewhere"]
 
 
+async def test_a_message_stands_once_also_where_those_that_waited_were_recorded_before_it(app: Screen) -> None:
+    app.view.begin_user("go")
+    for key, text in enumerate(("waited", "this too", "go"), start=1):
+        app.view.add_user(key, text)
+    lines = [line.strip() for line in screen(app.view).split("\n") if line.strip()]
+    assert lines == ["▌ waited", "▌ this too", "▌ go"]
+
+
 async def test_a_long_paste_folds(app: Screen) -> None:
     app.view.add_user(1, "\n".join(f"pasted {n}" for n in range(200)))
     assert "▸ 184 more lines" in screen(app.view)
