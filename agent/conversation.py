@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.call_ids import CallIds
 from agent.calls import CallRunner
 from agent.compacting import Compactor
 from agent.context.budget import ContextSettings, Thresholds, next_max_tokens, result_cap_tokens, thresholds
@@ -68,8 +69,7 @@ class Conversation:
     """Of the whole branch; None while no price is known."""
     secrets: SessionSecrets = field(default_factory=SessionSecrets)
     """Takes secrets out of outputs before they are recorded."""
-    call_ids: set[str] = field(default_factory=set)
-    """Of all calls so far: providers use theirs again, and some refuse a request in which one stands twice."""
+    call_ids: CallIds = field(default_factory=CallIds)
     known_files: dict[str, FileFact] = field(default_factory=dict)
     """The newest fact of each file on the branch, by real path."""
     loading: "asyncio.Task[None] | None" = None
@@ -187,18 +187,20 @@ class Conversation:
             self.cost_usd = (self.cost_usd or 0.0) + usd
 
     def take_past(self) -> None:
-        """Count what a resumed session has cost, and know the files it has seen."""
+        """Count what a resumed session has cost, and know its calls and the files it has seen."""
+        ids: list[str] = []
         for entry in self.recorder.transcript.branch:
             match entry.payload:
                 case Assistant(blocks=blocks, cost_usd=usd):
                     self.spent(usd)
-                    self.call_ids.update(block.id for block in blocks if isinstance(block, ToolCall))
+                    ids.extend(block.id for block in blocks if isinstance(block, ToolCall))
                 case Compaction(cost_usd=usd):
                     self.spent(usd)
                 case Result(files=files, spill=spill):
                     self.known_files.update((fact.path, fact) for fact in files)
                     if spill is not None:
                         self._spilled.append(entry)
+        self.call_ids = CallIds(ids)
 
     async def restore_spills(self) -> None:
         """Make the files that results of a resumed session name."""

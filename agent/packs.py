@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_OPEN = 3
+_OPEN = 4
 _MOST_VALUES, _MOST_BYTES = 64, 256 * 1024
 """Of one pack."""
 
 
 class Opened(Generic[T]):
-    """The pieces opened last, shared by the packs of one transcript: whoever goes through it opens each once."""
+    """The pieces looked into last, shared by the packs of one transcript: whoever goes through it opens each once."""
 
     def __init__(self, decode: Callable[[bytes], Sequence[T]]) -> None:
         """`decode` makes the values of a JSON list."""
@@ -31,16 +31,18 @@ class Pack(Generic[T]):
 
     def __init__(self, encoded: Sequence[bytes], opened: Opened[T]) -> None:
         """`encoded`: the JSON of each value."""
-        self._data = zlib.compress(b"[%b]" % b",".join(encoded), 1)
+        self._data = zlib.compress(b"[%b]" % b",".join(encoded), 3)
         self._opened = opened
 
     def values(self) -> Sequence[T]:
         opened = self._opened
-        for pack, values in opened.newest:
-            if pack is self:
-                return values
-        values = opened.decode(zlib.decompress(self._data))
-        opened.newest = ((self, values), *opened.newest[: _OPEN - 1])
+        newest = opened.newest
+        if newest and newest[0][0] is self:
+            return newest[0][1]
+        found = next((values for pack, values in newest if pack is self), None)
+        values = opened.decode(zlib.decompress(self._data)) if found is None else found
+        others = [pair for pair in newest if pair[0] is not self]
+        opened.newest = ((self, values), *others[: _OPEN - 1])
         return values
 
 

@@ -8,7 +8,7 @@ without an event other than pings). Waits, clock and chance are injected; cancel
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Container
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
@@ -52,7 +52,7 @@ class Clock(Struct, frozen=True):
 class AssemblerHolder:
     """Keeps the reply of the running attempt within reach of whoever cancels it."""
 
-    def __init__(self, taken: Collection[str] = ()) -> None:
+    def __init__(self, taken: Container[str] = ()) -> None:
         """`taken` are ids of calls that the conversation has already."""
         self._taken = taken
         self.begin()

@@ -302,9 +302,9 @@ class Entry:
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Payload] = msgspec.json.Decoder(Payload)
 _list_decoder: msgspec.json.Decoder[list[Payload]] = msgspec.json.Decoder(list[Payload])
-_TALK = frozenset({"assistant", "result"})
-_PACKED = _TALK | {"reminder", "compaction", "clearing"}
-"""Kinds that are long or many. The others are looked through all the time."""
+_TOGETHER = (frozenset({"assistant", "result"}), frozenset({"user"}), frozenset({"reminder", "compaction", "clearing"}))
+"""Kinds that are long or many, those that are looked for together in one pack. The others are looked through all the time."""
+_PACKED = frozenset[str]().union(*_TOGETHER)
 _PACKED_AT_ONCE = 2_000
 """Most entries that one compaction packs, so that the first one of an old session takes no longer than any other."""
 
@@ -375,8 +375,7 @@ class Transcript:
                 break
             if entry.kind in _PACKED:
                 wanted.append(entry)
-        # Apart, so that who looks for one kind opens few packs.
-        for kinds in (_TALK, _PACKED - _TALK):
+        for kinds in _TOGETHER:  # apart, so that who looks for one kind opens few packs
             chosen = [entry for entry in reversed(wanted) if entry.kind in kinds]
             places = packed([encode_payload(entry.payload) for entry in chosen], self._opened)
             for entry, (pack, place) in zip(chosen, places, strict=True):

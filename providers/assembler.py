@@ -3,7 +3,7 @@
 It decides what an end in the middle means: a call whose arguments were cut is kept as unfinished and never runs.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 
 import msgspec
 
@@ -54,7 +54,7 @@ class _Open:
 class Assembler:
     """Feed it every event of one stream in order; its attributes say at any time what came so far."""
 
-    def __init__(self, taken: Collection[str] = ()) -> None:
+    def __init__(self, taken: Container[str] = ()) -> None:
         """`taken` are ids of calls that the conversation has already: servers use theirs again."""
         self.usage = Usage()
         """The newest report, all zero if there was none."""

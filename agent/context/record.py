@@ -9,12 +9,10 @@ dropped is not recorded, and one that they shortened as they shortened it.
 from collections.abc import Collection, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agent.context.fence import fence
-from agent.context.record_facts import Known, Results, fact_sections
+from agent.context.record_facts import Known, fact_sections
 from agent.context.shorten import Count, common_length, cut_middle
-from agent.tools.details import CommandDetails
 from agent.transcript import (
     Assistant,
     AttachmentBlock,
@@ -77,26 +75,16 @@ def make_record(
     words = [item for item in everything if first_replaced <= item.key < first_kept]
     requests = [item for item in words if item.key in in_progress]
     others = [item for item in words if item.key not in in_progress]
-    results: Results = [
-        (entry.key, _facts_of(result))
-        for entry in of_kinds(replaced, Result)
+    results = (
+        (entry.key, result)
+        for entry in of_kinds(reversed(replaced), Result)
         if isinstance(result := entry.payload, Result)
-        and (result.files or result.is_error or isinstance(result.details, CommandDetails))
-    ]
+    )
     parts = [
         _words_section(others, requests, words_tokens, count),
         *fact_sections(results, known, facts_tokens, count, summary),
     ]
     return Record("\n\n".join(part for part in parts if part), sum(item.tokens for item in requests))
-
-
-def _facts_of(result: Result) -> Result:
-    """The result without the texts that no section shows: of a long session there are thousands at a time."""
-    details = result.details
-    if not isinstance(details, CommandDetails):
-        return replace(result, details=None, blocks=result.blocks if result.is_error else ())
-    failed = result.is_error or details.exit_code != 0
-    return replace(result, details=replace(details, output=""), blocks=result.blocks if failed else ())
 
 
 # --------------------------------------------------------------------------- the user's words

@@ -1,11 +1,12 @@
 """The facts in a compaction's record: files, commands, the last error, to-dos, plan and jobs, as bounded lists of lines.
 
-Pure functions of results and of what the caller knows. Every changed file and every open to-do is either here or named in
-the summary: where a list does not fit, what the summary names already is left out first. Decision: an error is left out if
-the same command succeeded later.
+Pure functions of results and of what the caller knows. A long session has thousands of results, so that of each only what
+a section may show is kept. Every changed file and every open to-do is either here or named in the summary: where a list
+does not fit, what the summary names already is left out first. Decision: an error is left out if the same command
+succeeded later.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -21,8 +22,8 @@ _ERROR_TOKENS = 300
 _COMMAND_CHARS = 200
 _LINE_CHARS = 400
 _MORE_TOKENS = 12
-Results = Sequence[tuple[int, Result]]
-"""(entry key, result), oldest first."""
+Results = Iterable[tuple[int, Result]]
+"""(entry key, result), newest first; gone through once."""
 
 
 class Known(Struct, frozen=True):
@@ -37,11 +38,47 @@ class Known(Struct, frozen=True):
     """Texts that the user ticked to be kept."""
 
 
+class _Facts:
+    """What results say that a section may show, the newest first."""
+
+    def __init__(self, results: Results) -> None:
+        self.changed: dict[str, str] = {}
+        """Path → "written", if it ever was, or "edited"."""
+        self.read: dict[str, str] = {}
+        """Path → what was seen of the file when it was read last."""
+        self.commands: list[str] = []
+        """A line each."""
+        self.error: tuple[int, Result] | None = None
+        """The newest one, but for commands that succeeded later."""
+        succeeded: set[str] = set()
+        for key, result in results:
+            for fact in reversed(result.files):
+                self._take_file(fact)
+            details = result.details if isinstance(result.details, CommandDetails) else None
+            if details is not None:
+                self.commands.append(f"- entry {key}, {_outcome(details)}: {disarm(_one_line(details.command))}")
+            if self.error is not None:
+                continue
+            if details is not None and details.exit_code == 0:
+                succeeded.add(details.command)
+            elif result.is_error if details is None else details.command not in succeeded:
+                self.error = key, result
+
+    def _take_file(self, fact: FileFact) -> None:
+        if fact.change == "read":
+            self.read.setdefault(fact.path, _seen(fact))
+        elif fact.change == "written":
+            self.changed[fact.path] = "written"
+        else:
+            self.changed.setdefault(fact.path, fact.change)
+
+
 def fact_sections(results: Results, known: Known, budget: int, count: Count, summary: str = "") -> list[str]:
     """The sections in order, empty ones among them. Changed files may have `budget` tokens, the rest together as many.
 
     What the user ticked is whole, whatever it takes.
     """
+    facts = _Facts(results)
     kept = "\n".join(f"- {text}" if "\n" not in text else fence(text) for text in known.kept)
     parts = [f"## Kept word for word\n\n{kept}" if kept else ""]
     left = budget
@@ -50,10 +87,10 @@ def fact_sections(results: Results, known: Known, budget: int, count: Count, sum
         lambda room: _plan_section(known.plan, room // 2, count),
         lambda room: _listed("## Commands still running", map(_bullet, known.jobs), room // 2, count),
         lambda room: _pinned_section(known.pinned),
-        lambda room: _changed_section(results, budget, count, summary),
-        lambda room: _error_section(results, min(_ERROR_TOKENS, budget // 3), count),
-        lambda room: _commands_section(results, room // 2, count),
-        lambda room: _read_section(results, room, count),
+        lambda room: _changed_section(facts.changed, budget, count, summary),
+        lambda room: _error_section(facts.error, min(_ERROR_TOKENS, budget // 3), count),
+        lambda room: _listed("## Commands run, newest first", facts.commands, room // 2, count),
+        lambda room: _read_section(facts, room, count),
     )
     for make in makers:
         section = make(max(0, left))
@@ -62,28 +99,17 @@ def fact_sections(results: Results, known: Known, budget: int, count: Count, sum
     return parts
 
 
-def changed_files(results: Results) -> dict[str, str]:
-    """Path → "written" or "edited", the file changed last at the end."""
-    changed: dict[str, str] = {}
-    for _, result in results:
-        for fact in result.files:
-            if fact.change != "read":
-                changed[fact.path] = fact.change if changed.pop(fact.path, "") != "written" else "written"
-    return changed
-
-
 # --------------------------------------------------------------------------- files
 
 
-def _changed_section(results: Results, budget: int, count: Count, summary: str) -> str:
+def _changed_section(changed: Mapping[str, str], budget: int, count: Count, summary: str) -> str:
     title = "## Files changed, newest first"
-    changed = list(reversed(changed_files(results).items()))
-    lines = [f"- {_shown(path)} ({how})" for path, how in changed]
+    lines = [f"- {_shown(path)} ({how})" for path, how in changed.items()]
     if _fitting(lines, budget - count(title), count) == len(lines):
         return _listed(title, lines, budget, count)
     # Too many for a line each: folder by folder, those first that the summary does not name.
-    unnamed = [path for path, _ in changed if not _names(summary, path)]
-    named = [path for path, _ in changed if _names(summary, path)]
+    unnamed = [path for path in changed if not _names(summary, path)]
+    named = [path for path in changed if _names(summary, path)]
     return _listed(title, (*_by_folder(unnamed), *_by_folder(named)), budget, count)
 
 
@@ -108,17 +134,8 @@ def _names(summary: str, path: str) -> bool:
     return bool(summary) and (path in summary or PurePath(path).name in summary)
 
 
-def _read_section(results: Results, budget: int, count: Count) -> str:
-    newest: dict[str, FileFact] = {}
-    changed: set[str] = set()
-    for _, result in results:
-        for fact in result.files:
-            if fact.change == "read":
-                newest.pop(fact.path, None)
-                newest[fact.path] = fact
-            else:
-                changed.add(fact.path)
-    lines = [f"- {_shown(path)} ({_seen(fact)})" for path, fact in reversed(newest.items()) if path not in changed]
+def _read_section(facts: _Facts, budget: int, count: Count) -> str:
+    lines = [f"- {_shown(path)} ({seen})" for path, seen in facts.read.items() if path not in facts.changed]
     return _listed("## Files read only, newest first", lines, budget, count)
 
 
@@ -132,31 +149,13 @@ def _seen(fact: FileFact) -> str:
 # --------------------------------------------------------------------------- commands, the last error
 
 
-def _commands_section(results: Results, budget: int, count: Count) -> str:
-    lines = [
-        f"- entry {key}, {_outcome(result.details)}: {disarm(_one_line(result.details.command))}"
-        for key, result in reversed(results)
-        if isinstance(result.details, CommandDetails)
-    ]
-    return _listed("## Commands run, newest first", lines, budget, count)
-
-
-def _error_section(results: Results, budget: int, count: Count) -> str:
-    succeeded: set[str] = set()
-    for key, result in reversed(results):
-        details = result.details
-        is_command = isinstance(details, CommandDetails)
-        if isinstance(details, CommandDetails) and details.exit_code == 0:
-            succeeded.add(details.command)
-            continue
-        if not (result.is_error or is_command) or (
-            isinstance(details, CommandDetails) and details.command in succeeded
-        ):
-            continue
-        text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock)).strip()
-        short = cut_middle(disarm(text), budget, count, lambda left_out: f"[about {left_out:,} tokens left out]", 0.3)
-        return f"## The last error (entry {key}, tool {result.tool})\n\n{fence(short)}"
-    return ""
+def _error_section(error: tuple[int, Result] | None, budget: int, count: Count) -> str:
+    if error is None:
+        return ""
+    key, result = error
+    text = "\n".join(block.text for block in result.blocks if isinstance(block, TextBlock)).strip()
+    short = cut_middle(disarm(text), budget, count, lambda left_out: f"[about {left_out:,} tokens left out]", 0.3)
+    return f"## The last error (entry {key}, tool {result.tool})\n\n{fence(short)}"
 
 
 def _outcome(details: CommandDetails) -> str:

@@ -52,8 +52,8 @@ def test_T110_what_a_compaction_replaced_is_packed_and_says_what_it_said() -> No
     assert [entry.payload for entry in entries] == payloads
     assert [type(entry.payload) for entry in entries] == [type(payload) for payload in payloads]
     packed = [entry for entry in entries if entry.is_packed]
-    assert len(packed) > 290 and not any(entry.is_packed for entry in entries[-3:])
-    assert {entry.kind for entry in packed} == {"assistant", "result"}
+    assert len(packed) > 390 and not any(entry.is_packed for entry in entries[-3:])
+    assert {entry.kind for entry in packed} == {"assistant", "result", "user"}
     assert size_of(entries, set()) < before / 3
 
 

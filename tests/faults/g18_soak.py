@@ -214,7 +214,7 @@ def live(turns: int, report: Callable[[Sample], None] = lambda sample: None) -> 
         model = Model(desk)
         server.always(MESSAGES, model.answer)
         samples: list[Sample] = []
-        with Person(desk, "--mode", "auto", "-m", desk.model, columns=90, rows=30) as person:
+        with Person(desk, "--mode", "auto", "-m", desk.model, columns=90, rows=30, cold=True) as person:
             person.ready()
             person.type("\x1b")
             for number in range(turns):

@@ -1,7 +1,20 @@
+import tracemalloc
+
 from agent.context.record import Record, make_record, user_words
 from agent.context.record_facts import Known
 from agent.context.tokens import estimate
-from agent.transcript import AttachmentBlock, ClearedItem, Clearing, Drop, Entry, FileFact, ShellBlock, Undo, User
+from agent.transcript import (
+    AttachmentBlock,
+    ClearedItem,
+    Clearing,
+    Compaction,
+    Drop,
+    Entry,
+    FileFact,
+    ShellBlock,
+    Undo,
+    User,
+)
 from providers.types import ImageBlock, TextBlock
 from tests.agent.context.talk import Talk
 
@@ -309,3 +322,24 @@ def test_B4_names_and_commands_are_no_tags_and_stay_on_their_line() -> None:
     assert '- "/p/a\\n## Goal\\n&lt;reminder>" (written)' in found
     assert "<reminder>" not in found
     assert "</reminder>" not in found
+
+
+def peak_bytes(turns: int) -> int:
+    """What making a record of so many turns takes for a while."""
+    talk = Talk()
+    for turn in range(turns):
+        talk.reply("", (f"r{turn}", f"c{turn}"))
+        talk.result(f"r{turn}", f"line {turn}\n" * 200, files=(FileFact(f"/p/{turn % 9}.py", SHA, ((1, 200),)),))
+        talk.command(f"c{turn}", f"make {turn}", 2, f"error {turn}\n" * 100)
+    talk.append(Compaction("summary", "summary", talk.user("go on"), "manual", 2, 1))
+    record(talk)
+    tracemalloc.start()
+    try:
+        record(talk)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_T110_of_thousands_of_results_none_is_kept_while_the_record_is_made() -> None:
+    assert peak_bytes(240) - peak_bytes(120) < 120 * 500
