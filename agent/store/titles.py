@@ -9,7 +9,7 @@ from agent.redaction import without_secrets
 from agent.store.damaged import make_whole
 from agent.store.lock import SessionLock
 from agent.store.schema import check_version, connect
-from agent.transcript import Entry, Setting, User, encode_payload
+from agent.transcript import Entry, Setting, User, encode_payload, of_kinds
 from providers.types import TextBlock
 
 MOST_CHARS = 80
@@ -32,7 +32,7 @@ def title_of(
 ) -> str:
     """The newest title that was given, else the first line of the first message that has one, cut to `most_chars`."""
     given, first = "", ""
-    for entry in entries:
+    for entry in of_kinds(entries, Setting, User):
         match entry.payload:
             case Setting(title=str(title)):
                 given = title
