@@ -14,6 +14,8 @@ undone. A dropped result takes its call along, and a dropped reply its results.
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from agent.transcript import (
     Assistant,
     Clearing,
@@ -103,8 +105,6 @@ class Window:
 
     def sealed(self) -> list[Message]:
         """A copy of the messages in which open calls have their placeholder, so that it can be sent as it is."""
-        if not self._open:
-            return list(self.messages)
         copy = Window()
         copy.messages, copy.keys = list(self.messages), list(self.keys)
         copy._open, copy._answered = dict(self._open), list(self._answered)
@@ -188,7 +188,7 @@ class Window:
                 dropped.update(payload.keys)
         self._cleared, self._dropped = cleared, frozenset(dropped)
         self.pins, self._ranges = frozenset(pins), frozenset(ranges)
-        self._dropped_calls = _calls_of(branch, self._dropped) if dropped else {}
+        self._dropped_calls = _calls_of(branch, self._dropped)
         return compaction
 
     def _clear_messages(self) -> None:
@@ -301,11 +301,11 @@ class Window:
 
     def _insert_result(self, place: int, message: ToolResultMessage, keys: tuple[int, ...]) -> None:
         """Put a result where call order wants it; results that come in order are simply appended."""
-        later = sum(1 for other in self._answered if other > place)
-        at = len(self.messages) - later
+        earlier = bisect_left(self._answered, place)
+        at = len(self.messages) - len(self._answered) + earlier
         self.messages.insert(at, message)
         self.keys.insert(at, keys)
-        self._answered.insert(len(self._answered) - later, place)
+        self._answered.insert(earlier, place)
 
     def _close_step(self) -> None:
         """Answer the calls that nothing answered."""
@@ -333,15 +333,8 @@ class Window:
     def _attach_waiting(self) -> None:
         if not self._waiting or len(self.messages) <= self.stable:
             return
-        host = self.messages[-1]
-        if isinstance(host, AssistantMessage):
-            return
-        added = tuple(render_rider(entry) for entry in self._waiting)
-        blocks = (*host.blocks, *added)
-        if isinstance(host, UserMessage):
-            self.messages[-1] = UserMessage(blocks)
-        else:
-            self.messages[-1] = ToolResultMessage(host.call_id, blocks, host.is_error)
+        host = self.messages[-1]  # never a reply: what ends with one is stable
+        self.messages[-1] = replace(host, blocks=(*host.blocks, *map(render_rider, self._waiting)))
         self.keys[-1] = (*self.keys[-1], *(entry.key for entry in self._waiting))
         self._waiting = []
 

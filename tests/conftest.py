@@ -1,12 +1,15 @@
 """Settings for the whole suite: property tests stay short, and nothing of the developer's own claw is seen or touched."""
 
 import gc
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import SUITE, THOROUGH
+from tests.fakes.warm_claw import end_warm_claw
 
 for name, count in (("suite", SUITE), ("thorough", THOROUGH)):
     settings.register_profile(name, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -16,10 +19,25 @@ gc.set_threshold(
 )  # as the program itself runs; otherwise a tenth of the time goes into looking for garbage
 
 
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_stays_warm() -> Iterator[None]:
+    yield
+    end_warm_claw()
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("claw-homes")
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _own_home(_homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty CLAW_HOME, and no keys or addresses from the developer's environment."""
-    home = tmp_path_factory.mktemp("claw-home")
+    home = _homes / str(next(_numbers))  # `mktemp` would look through all that there are for a number
+    home.mkdir()
     monkeypatch.setenv("CLAW_HOME", str(home))
     for name in (
         "ANTHROPIC_API_KEY",

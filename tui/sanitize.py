@@ -129,7 +129,7 @@ class Sanitizer:
 
 def _visible(character: str) -> str:
     code = ord(character)
-    if code < 0x20:
+    if code <= 0x1F:
         return chr(0x2400 + code)
     if code == 0x7F:
         return "␡"
@@ -140,9 +140,8 @@ def _visible(character: str) -> str:
 
 def one_line(text: str, width: int) -> str:
     """One line of at most `width` cells for a title or status: white space collapsed, the cut marked by an ellipsis."""
-    if len(text) > (limit := 8 * max(width, 1) + 64):
-        text = text[:limit]
-    return shorten(" ".join(clean(text).split()), width)
+    start = text[: 8 * max(width, 1) + 64]
+    return shorten(" ".join(clean(start).split()), width)
 
 
 def shorten(line: str, width: int) -> str:
@@ -204,18 +203,15 @@ _PLAIN = Look()
 def clean_output(text: str) -> str:
     """Output of a command: `clean`, except that colour sequences (SGR) stay for `parse_sgr`, and a line that was
     overwritten by carriage returns, as progress bars do, keeps its last state alone."""
-    if "\r" in text or _ERASE.search(text):
-        text = _ERASE.sub("", "\n".join(map(_last_state, text.split("\n"))))
-    if "\x1b" not in text:
+    if "\r" not in text and "\x1b" not in text:  # most output has neither
         return clean(text)
+    text = _ERASE.sub("", "\n".join(map(_last_state, text.split("\n"))))
     parts = _SGR.split(text)
     return "".join(f"\x1b[{part}m" if i % 2 else clean(part) for i, part in enumerate(parts))
 
 
 def _last_state(line: str) -> str:
     """What stands on a line in the end, with the colour sequences behind it. No line is emptied."""
-    if "\r" not in line and "\x1b[2K" not in line:
-        return line
     states = _REWRITES.split(line)
     last = len(states) - 1
     while last > 0 and not _SGR.sub("", _ERASE.sub("", states[last])):
@@ -263,7 +259,7 @@ def _simple(look: Look, code: int) -> Look:
     if code == 22:
         return look._replace(bold=False, dim=False)
     field = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "strike"}.get(code % 20)
-    return look._replace(**{field: code < 20}) if field and code < 30 else look
+    return look._replace(**{field: code <= 9}) if field and code <= 29 else look
 
 
 def _extended(numbers: list[int], at: int) -> tuple[int | str | None, int]:

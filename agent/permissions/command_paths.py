@@ -22,7 +22,7 @@ _READERS = frozenset(_READERS_TEXT.split())
 
 
 class CommandPaths(Struct, frozen=True):
-    """Real absolute paths; of a pattern the folder in front of it."""
+    """Real absolute paths; a pattern stands as it is."""
 
     named: frozenset[Path]
     may_change: frozenset[Path]
@@ -85,9 +85,7 @@ def _all_paths(words: list[Word], folders: tuple[Path, ...], home: Path) -> Iter
 
 
 def _texts(word: Word) -> Iterator[str]:
-    """The word, and the part behind its first `=` (`of=x`, `--file=x`); of a pattern the folder in front of it."""
+    """The word, and the part behind its first `=` (`of=x`, `--file=x`)."""
     for text in {word.text, word.text.partition("=")[2]}:
-        if word.globs:
-            text = text[: next((at for at, char in enumerate(text) if char in "*?[{"), len(text))].rpartition("/")[0]
         if text and "\0" not in text and len(text) <= _MAX_PATH_CHARS:
             yield text

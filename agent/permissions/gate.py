@@ -15,11 +15,12 @@ from typing import Literal
 from msgspec import Struct
 
 from agent.permissions.approval import Allow, ApprovalRequest, Approver, Deny, Scope
-from agent.permissions.catastrophe import Places, catastrophe
+from agent.permissions.catastrophe import catastrophe
 from agent.permissions.command_paths import CommandPaths, command_paths
 from agent.permissions.grants import Grants, StateError
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.path_text import is_protected, path_key
+from agent.permissions.precious import Places
 from agent.permissions.rules import (
     Match,
     Rule,
@@ -213,7 +214,7 @@ class Gate:
 
     def _always_asked(self, access: Access, parsed: Scan | None) -> str:
         """Why it must be asked about each time, or an empty text."""
-        if access.kind == "command" and parsed is not None:
+        if parsed is not None:
             places = Places(self._workspace.root, self._workspace.cwd, self._home)
             if reason := catastrophe(access.command or "", parsed, places):
                 return f"Dangerous: {reason}."
@@ -292,7 +293,7 @@ class Gate:
             return self._refuse(call, access, text, "user", answer.reason)
         after = self.decide(access, call.name)
         if after.kind == "refuse":
-            return self._refuse(call, access, _refusal_text(after), "rule" if after.rule else "mode", after.reason)
+            return self._refuse(call, access, _refusal_text(after), "mode", after.reason)  # no rule came up meanwhile
         return await self._keep(answer, request.rule)
 
     def _request(self, call: ToolCall, access: Access, decision: Decision) -> ApprovalRequest:

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 
 from agent.permissions.shell_words import Word
 
-_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env")
+_WITH_VALUE_TEXT = """
+-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source --shallow-file
+"""
+_WITH_VALUE = frozenset(_WITH_VALUE_TEXT.split())
 _REBASE_HARMLESS = ("--abort", "--quit", "--show-current-patch")
 _OVERWRITES = "overwrites or deletes what others may use"
 _DROPS_WORK = "drops uncommitted work"
 _DROPS_COMMITS = "drops what could bring commits back"
+_MOVES_BRANCH = "drops or moves a branch by force"
 _ALWAYS = {
     "filter-branch": "rewrites history",
     "filter-repo": "rewrites history",
@@ -17,23 +21,30 @@ _ALWAYS = {
     "update-ref": "moves branches by force",
     "prune": _DROPS_COMMITS,
 }
-_BY_OPTION: tuple[tuple[tuple[str, ...], str, tuple[str, ...], str], ...] = (
-    (("push",), "fd", ("--force", "--mirror", "--delete", "--prune"), _OVERWRITES),
-    (("reset",), "", ("--hard",), _DROPS_WORK),
-    (("checkout", "switch"), "f", ("--force", "--discard-changes"), _DROPS_WORK),
-    (("commit",), "", ("--amend",), "rewrites the last commit"),
-    (("branch",), "DMCf", ("--force",), "drops or moves a branch by force"),
-    (("tag",), "df", ("--delete", "--force"), "drops or moves a tag"),
-    (("gc",), "", ("--prune",), _DROPS_COMMITS),
+_BY_OPTION: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("push", "fd", ("--force", "--mirror", "--delete", "--prune"), _OVERWRITES),
+    ("reset", "", ("--hard", "--merge"), _DROPS_WORK),
+    ("checkout", "f", ("--force",), _DROPS_WORK),
+    ("checkout", "B", (), _MOVES_BRANCH),
+    ("switch", "f", ("--force", "--discard-changes"), _DROPS_WORK),
+    ("switch", "C", (), _MOVES_BRANCH),
+    ("rm", "f", ("--force",), _DROPS_WORK),
+    ("checkout-index", "f", ("--force",), _DROPS_WORK),
+    ("read-tree", "", ("--reset",), _DROPS_WORK),
+    ("commit", "", ("--amend",), "rewrites the last commit"),
+    ("branch", "DMCf", ("--force",), _MOVES_BRANCH),
+    ("tag", "df", ("--delete", "--force"), "drops or moves a tag"),
+    ("gc", "", ("--prune",), _DROPS_COMMITS),
 )
-"""Commands, short options, long options, what they do."""
+"""Command, short options, long options, what they do."""
 _BY_FIRST_WORD = {
     ("stash", "drop"): "drops stashed work",
     ("stash", "clear"): "drops stashed work",
     ("reflog", "expire"): _DROPS_COMMITS,
     ("reflog", "delete"): _DROPS_COMMITS,
-    ("worktree", "remove"): _DROPS_WORK,
 }
+_WHOLE_FOLDER = re.compile(r"[./*]+|:.*")
+"""A path that is all that lies here or above, or one with a rule of git's own."""
 
 
 def git_danger(arguments: Sequence[Word]) -> str:
@@ -52,18 +63,19 @@ def git_danger(arguments: Sequence[Word]) -> str:
 
 
 def _by_command(name: str, rest: list[str]) -> str:
-    for names, letters, options, reason in _BY_OPTION:
-        if name in names and _has(rest, letters, *options):
+    for command, letters, options, reason in _BY_OPTION:
+        if name == command and _has(rest, letters, *options):
             return reason
-    first = rest[0] if rest else ""
-    if (reason := _BY_FIRST_WORD.get((name, first), "")) and (first != "remove" or _has(rest, "f", "--force")):
+    if reason := _BY_FIRST_WORD.get((name, "".join(rest[:1])), ""):
         return reason
     match name:
         case "push" if any(re.match(r"\+|:.", text) for text in rest):
             return _OVERWRITES
         case "clean" if _has(rest, "f", "--force") and not _has(rest, "n", "--dry-run"):
             return "deletes files that are in no commit"
-        case "checkout" | "restore" if any(text in (".", "./", ":/", "*") for text in rest):
+        case "checkout" | "restore" if any(map(_WHOLE_FOLDER.fullmatch, rest)):
+            return _DROPS_WORK
+        case "worktree" if "remove" in rest[:1] and _has(rest, "f", "--force"):
             return _DROPS_WORK
         case "rebase" if not _has(rest, "", *_REBASE_HARMLESS):
             return "rewrites history"
@@ -77,7 +89,7 @@ def _has(rest: list[str], letters: str, *options: str) -> bool:
             return False
         if text.startswith("--"):
             name = text.partition("=")[0]
-            if any(name.startswith(option) or (len(name) > 3 and option.startswith(name)) for option in options):
+            if any(name.startswith(option) or option.startswith(name) for option in options):
                 return True
         elif re.fullmatch(r"-\w+", text) and set(letters) & set(text[1:]):
             return True

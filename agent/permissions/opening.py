@@ -8,7 +8,6 @@ import contextlib
 import errno
 import functools
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,9 +133,6 @@ def open_by_walk(real: Path, flags: int) -> int:
             inner = os.open(name, _PASSAGE, dir_fd=folder)
             os.close(folder)
             folder = inner
-            if not stat.S_ISDIR(os.fstat(folder).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(real))
-        last = real.parts[-1] if len(real.parts) > 1 else "."
-        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        return os.open(real.parts[-1], flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     finally:
         os.close(folder)

@@ -129,7 +129,7 @@ def _command_rule(text: str, argument: str) -> Rule:
         words = tuple(shlex.split(argument))
     except ValueError as error:
         raise RuleError(text, f"it cannot be split into shell words ({error})") from None
-    exact = len(words) > 1 and words[-1] == "$"
+    exact = words[-1:] == ("$",)
     words = words[:-1] if exact else words
     if words and (words[-1].endswith(":*") or words[-1] == "*"):
         raise RuleError(text, "a rule already means every command that begins so; leave out `*`")
@@ -156,8 +156,10 @@ def _escapes(name: str, rest: Sequence[str]) -> bool:
     """Whether an option behind the prefix makes a program write any file or run any other; git takes them shortened, too."""
     if program(name) != "git":
         return False
-    options = [word.partition("=")[0] for word in rest if word.startswith("--") and len(word) > 3]
-    return any(escape.startswith(option) for option in options for escape in _GIT_ESCAPES)
+    options = [word.partition("=")[0] for word in rest if word.startswith("--") and word != "--"]
+    return any(escape.startswith(option) for option in options for escape in _GIT_ESCAPES) or any(
+        re.match(r"-\w*O", word) for word in rest
+    )
 
 
 def allows_path(rule: Rule, path: Path, *, inside: bool) -> bool:
@@ -177,7 +179,7 @@ def forbids(rule: Rule, tool: str, access: "Access", scan: Scan | None, paths: C
         return Match.NO
     if rule.argument is None:
         return Match.CERTAIN
-    if access.kind == "command" and scan is not None:
+    if scan is not None:
         return _forbids_command(rule, scan)
     # What a search finds in a folder is judged file by file, see `Workspace.is_closed`.
     return Match.CERTAIN if any(rule.covers(path) for path in access.paths) else Match.NO
@@ -236,10 +238,10 @@ def _has_option(arguments: Sequence[Word], want: str) -> bool:
     short = _LONG_TO_SHORT.get(want, "")
     clusters = "".join(text[1:] for text in texts if text.startswith("-") and not text.startswith("--"))
     if want.startswith("--"):
-        abbreviated = any(len(text) > 3 and want.startswith(text) for text in texts if text.startswith("--"))
+        abbreviated = any(len(text) > 2 and want.startswith(text) for text in texts if text.startswith("--"))
         return (
             abbreviated or any(text.startswith(want) for text in texts) or any(letter in clusters for letter in short)
         )
     long_forms = {long for long, letters in _LONG_TO_SHORT.items() if any(letter in want for letter in letters)}
     spelled = any(text.startswith(long[:4]) for text in texts for long in long_forms)
-    return want in texts or spelled or all(letter in clusters for letter in want[1:])
+    return spelled or all(letter in clusters for letter in want[1:])

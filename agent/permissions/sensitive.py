@@ -26,7 +26,7 @@ NAME_GLOBS = (
     *("application_default_credentials.json", "terraform.tfstate*"),
 )
 """What narrows a listing of files down to few that are worth to be tested, letter by letter as most people write them."""
-_SHARED = r".*[._-](example|sample|template|tmpl|dist|defaults?|schema)([._-].*)? | .*\.(pub|md)"
+_SHARED = r".*[._-](example|sample|template|tmpl|dist|schema)([._-].*)? | .*[._-]defaults?(\.\w+)? | .*\.(pub|md)"
 _FOLDERS = frozenset((".ssh", ".gnupg", ".aws", ".password-store"))
 _PAIRS = frozenset(((".config", "gh"), (".config", "gcloud"), (".docker", "config.json"), (".kube", "config")))
 
@@ -41,7 +41,7 @@ def is_sensitive(path: Path) -> bool:
 
 def names_itself(pattern: str, path: Path) -> bool:
     """Whether the path pattern of a rule means such a file as itself (`.env`, `*.pem`, `~/.ssh`), not as one among all."""
-    parts = [part for part in pattern.split("/") if part not in ("", ".", "~", "*", "**")]
+    parts = [part for part in pattern.split("/") if part]
     if not parts:
         return False
     names = (re.sub(r"[*?]+", instead, parts[-1]) for instead in ("", "x"))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from agent.permissions.braces import has_braces, without_braces
 from agent.permissions.shell_words import Word, split
 
 MAX_SIMPLE_CHARS = 10_000
@@ -19,6 +20,7 @@ _PLAIN = re.compile(r"[ -~]*")
 _META = frozenset(";&|<>$`(){}*?[]~\\!#")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _RESERVED = {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "in", "esac", "{", "}", "!"}
+_OPTION = re.compile(r"^(--[\w-]+=|-\w)")
 _TOKEN = re.compile(r"[\w./+@%:,~-]+")
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "rbash"))
@@ -30,7 +32,12 @@ fakeroot systemd-run systemd-inhibit caffeinate xvfb-run dbus-run-session start-
 coproc function ssh rlwrap torsocks proxychains proxychains4 catchsegv eatmydata setarch linux32 linux64
 """
 WRAPPERS = frozenset(_WRAPPER_NAMES.split())
-_EXEC_FLAGS = ("-exec", "-execdir", "-ok", "-okdir")
+EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_BEFORE_COMMANDS = {
+    **dict.fromkeys(("find", "fd", "fdfind"), (*EXEC_FLAGS, "-x", "-X", "--exec", "--exec-batch")),
+    "git": ("foreach", "run"),
+}
+"""Words of programs that run others, behind which a command stands."""
 
 
 def program(text: str) -> str:
@@ -59,8 +66,12 @@ class Argv(Struct, frozen=True):
     start: int
 
     @property
+    def word(self) -> Word:
+        return self.words[self.start]
+
+    @property
     def name(self) -> str:
-        return program(self.words[self.start].text)
+        return program(self.word.text)
 
     @property
     def arguments(self) -> tuple[Word, ...]:
@@ -92,14 +103,15 @@ def scan(text: str) -> Scan:
             uncertain = uncertain or "its quotes or parentheses do not match"
         targets.extend(parsed.targets)
         for words in parsed.commands:
-            start = _skip_prefix(words)
-            if start == len(words):
-                continue
-            found = [Argv(words, index) for index in _starts(words, start)]
-            argvs.extend(found)
-            uncertain = uncertain or _why_uncertain(found)
-            if _wraps(words[start].text) or len(found) > 1:
-                pending.extend((word.text, depth + 1) for word in words[start + 1 :] if _may_be_code(word.text))
+            for reading in (words, without_braces(words)) if has_braces(words) else (words,):
+                found = [Argv(reading, index) for index in _starts(reading, _skip_prefix(reading))]
+                argvs.extend(found)
+                uncertain = uncertain or _why_uncertain(found)
+                if len(found) > 1 or (found and _wraps(found[0].word.text)):
+                    code = reading[found[0].start + 1 :]
+                    # Also where it is glued to an option: `env -S'ls x'`, `--split-string='ls x'`.
+                    texts = (_OPTION.sub("", word.text, count=1) for word in code if _may_be_code(word.text))
+                    pending.extend((text, depth + 1) for text in texts)
     return Scan(tuple(argvs), tuple(targets), uncertain, _mentioned(text))
 
 
@@ -114,13 +126,13 @@ def _skip_prefix(words: tuple[Word, ...]) -> int:
 def _starts(words: tuple[Word, ...], first: int) -> Iterator[int]:
     """The command itself; behind a wrapper, every word that is no option: which one it runs depends on its options."""
     behind_wrapper = False
-    finds = program(words[first].text) == "find"
+    flags = _BEFORE_COMMANDS.get(program(words[first].text), ()) if first < len(words) else ()
     for index in range(first, len(words)):
         text = words[index].text
         if index == first or (behind_wrapper and not text.startswith("-")):
             yield index
             behind_wrapper = behind_wrapper or _wraps(text)
-        elif finds and text in _EXEC_FLAGS:
+        elif text in flags:
             behind_wrapper = True
 
 
@@ -130,22 +142,19 @@ def _wraps(text: str) -> bool:
 
 
 def _why_uncertain(argvs: list[Argv]) -> str:
+    """Of the places in one command where another may start."""
+    words = argvs[0].words if argvs else ()
+    last_expansion = max((index for index, word in enumerate(words) if word.expands), default=-1)
+    # A shell gets its text as an argument rather than from a file or a pipe.
+    last_text = max((index for index, word in enumerate(words) if re.fullmatch(r"-\w*c\w*", word.text)), default=-1)
     for argv in argvs:
-        word = argv.words[argv.start]
-        if word.expands or word.globs:
+        if argv.word.expands or argv.word.globs:
             return "which program it runs depends on an expansion"
-        if argv.name in _RUN_TEXT and (
-            any(argument.expands for argument in argv.arguments) or not _has_literal_text(argv)
-        ):
-            return f"what {argv.name} runs is not in the command"
+        if argv.name in _RUN_TEXT:
+            text = len(words) - 1 if argv.name == "eval" else last_text
+            if text <= argv.start or last_expansion > argv.start:
+                return f"what {argv.name} runs is not in the command"
     return ""
-
-
-def _has_literal_text(argv: Argv) -> bool:
-    """Whether a shell gets its text as an argument rather than from a file or a pipe."""
-    if argv.name == "eval":
-        return bool(argv.arguments)
-    return any(re.fullmatch(r"-\w*c\w*", argument.text) for argument in argv.arguments)
 
 
 def _may_be_code(text: str) -> bool:
@@ -153,5 +162,5 @@ def _may_be_code(text: str) -> bool:
 
 
 def _mentioned(text: str) -> frozenset[str]:
-    bare = text.translate({ord("'"): None, ord('"'): None, ord("\\"): None})
+    bare = text.replace("\\\n", "").translate({ord("'"): None, ord('"'): None, ord("\\"): None})
     return frozenset(program(token) for source in (text, bare) for token in _TOKEN.findall(source))

@@ -80,10 +80,8 @@ class _Splitter:
     def _quoted(self, char: str) -> None:
         if char == '"':
             self.top.in_quotes = False
-        elif char == "\\" and self._next() in '$`"\\\n' and self._next():
-            self._literal(self._take())
-        elif char == "$" and self._next() == "'":
-            self._literal(char)
+        elif char == "\\" and self._next() in tuple('$`"\\\n'):
+            self._escaped()
         else:
             self._special_or_literal(char)
 
@@ -100,8 +98,7 @@ class _Splitter:
             case '"':
                 self.top.in_quotes = self.top.in_word = True
             case "\\":
-                if (escaped := self._take()) != "\n":
-                    self._literal(escaped)
+                self._escaped()
             case "(":
                 self._end_command()
                 self._open(")", is_value=False)
@@ -147,6 +144,10 @@ class _Splitter:
             pass
         else:
             self._literal("$")
+
+    def _escaped(self) -> None:
+        if (escaped := self._take()) != "\n":
+            self._literal(escaped)
 
     def _single_quotes(self) -> None:
         end = self.text.find("'", self.at)

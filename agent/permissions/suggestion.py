@@ -9,18 +9,17 @@ import re
 import shlex
 from pathlib import Path
 
-from agent.permissions.shell import SHELLS, WRAPPERS, simple_command
+from agent.permissions.shell import SHELLS, WRAPPERS, program, simple_command
 from agent.permissions.workspace import Workspace
 from agent.tools.base import Access
 
 _INTERPRETERS_TEXT = """
-python perl ruby node nodejs deno bun php lua tclsh wish expect osascript R Rscript julia ghci scala groovy jshell irb gdb
+python pypy perl ruby node nodejs deno bun php lua tclsh wish expect osascript R Rscript julia ghci scala groovy jshell irb gdb
 awk gawk mawk nawk sqlite3 psql mysql redis-cli mongo mongosh npx pnpx bunx uvx pipx dlx vi vim nvim view emacs nano ed ex
 less more man open xdg-open start code find fd fdfind docker podman kubectl nerdctl tmux screen at batch crontab systemctl
-launchctl mosh telnet nc ncat netcat socat jq yq
+launchctl mosh telnet nc ncat netcat socat
 """
-_NEVER = (frozenset(_INTERPRETERS_TEXT.split()) | SHELLS | WRAPPERS | {".", "source", "eval"}) - {"jq", "yq"}
-_VERSIONED = re.compile(r"(python|pypy|perl|ruby|node|lua|php|tclsh)[\d.]*")
+_NEVER = frozenset(_INTERPRETERS_TEXT.casefold().split()) | SHELLS | WRAPPERS | {".", "source", "eval"}
 _EXACT_TEXT = """
 make gmake cmake ninja just task rake gradle gradlew mvn ant bazel npm pnpm yarn uv poetry hatch nox tox invoke pre-commit
 rm rmdir mv cp ln dd install truncate shred tee chmod chown chgrp setfacl kill pkill killall mount umount
@@ -68,21 +67,20 @@ def _for_command(command: str) -> str | None:
     words = simple_command(command)
     if words is None or command != command.strip() or "  " in command or "" in words:
         return None
-    path, name = words[0], words[0].rsplit("/", 1)[-1]
-    if _VERSIONED.fullmatch(name):
+    name = program(words[0]).removesuffix(".exe")
+    plain = name.rstrip(".-0123456789")  # `python3.12` is python
+    if plain in ("python", "pypy") and words[1:2] == ("-m",) and _CHECK_MODULES.intersection(words[2:3]):
         # `python3 -m unittest` runs the project's tests, as `pytest` does: no wider than what it names.
-        if len(words) > 2 and words[1] == "-m" and words[2] in _CHECK_MODULES:
-            return _rule(words[:3])
-        return None
-    if name.casefold() in _NEVER or name.casefold().removesuffix(".exe") in _NEVER:
+        return _rule(words[:3])
+    if name in _NEVER or plain in _NEVER:
         return None
     if subcommands := _SUBCOMMANDS.get(name):
-        if len(words) > 1 and words[1] in subcommands:
+        if subcommands.intersection(words[1:2]):
             return _rule(words[:2])
         return _rule((*words, "$")) if len(words) > 1 else None
-    if name in _EXACT or path != name or not _PROGRAM.fullmatch(path):
+    if name in _EXACT or plain in _EXACT or not _PROGRAM.fullmatch(words[0]):
         return _rule((*words, "$"))
-    return _rule(words[: 2 if len(words) > 1 and _SUBCOMMAND.fullmatch(words[1]) else 1])
+    return _rule(words[: 2 if _SUBCOMMAND.fullmatch("".join(words[1:2])) else 1])
 
 
 def _rule(words: tuple[str, ...]) -> str:

@@ -79,7 +79,7 @@ class Workspace:
         Raises:
             ToolError: no such path is possible (empty, NUL, too long, a loop of links, not permitted to look).
         """
-        shown = show_name(path) if "\0" not in path else repr(path)
+        shown = show_name(path)
         if not path.strip():
             raise ToolError("The path is empty. Give a path relative to the current folder, or an absolute one.")
         if "\0" in path:
@@ -111,10 +111,7 @@ class Workspace:
 
     def display(self, real: Path) -> str:
         """A real path as people and the model see it, and as `resolve` takes it back: relative where it lies inside."""
-        if real == self.cwd:
-            return "."
-        inside = self.contains(real) and real.is_relative_to(self.root)
-        return show_name(os.path.relpath(real, self.cwd) if inside else real)
+        return show_name(os.path.relpath(real, self.cwd) if real.is_relative_to(self.root) else real)
 
     def open_file(self, real: Path) -> OpenedFile:
         """Open a real path for reading.

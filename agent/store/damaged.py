@@ -188,8 +188,6 @@ def _is_log_damaged(path: Path) -> bool:
     except OSError:
         return False
     try:
-        if not os.fstat(log).st_size:
-            return False
         from agent.store.salvage_log import log_goes_on
 
         # The log's index says how far it was read; its layout is public: https://www.sqlite.org/walformat.html (2026-11).

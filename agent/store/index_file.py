@@ -136,8 +136,7 @@ class IndexFile:
             connection.execute("COMMIT")
             return
         for statement in [*_TABLES.split(";"), *([_WORDS] if self.full_text else [])]:
-            if statement.strip():
-                connection.execute(statement)
+            connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {self._version}")
         connection.execute("COMMIT")
 

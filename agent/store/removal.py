@@ -108,6 +108,5 @@ def _size(path: Path) -> int:
 
 
 def _folder_size(folder: Path) -> int:
-    if not folder.is_dir():
-        return 0
+    """0 where there is none."""
     return sum(_size(Path(at) / name) for at, _, names in os.walk(folder) for name in names)

@@ -194,10 +194,11 @@ def _queue_by_pages(found: PageFile, saved: Saved) -> bool:
 
 
 def _missing_bytes(found: PageFile) -> int:
+    """Of the pages that the file should have, those that neither it nor its log holds whole."""
     first = found.newest(1)
     said = int.from_bytes(first[28:32], "big") if first[:16] == pages.MAGIC else 0
-    logged = {frame.page for frame in found.frames if frame.is_good}
-    whole = found.database_bytes // found.page_bytes
-    if not whole < said < 1 << 22 or logged.issuperset(range(whole + 1, said + 1)):
+    whole, cut_bytes = divmod(found.database_bytes, found.page_bytes)
+    if not whole < said < 1 << 22:
         return 0
-    return said * found.page_bytes - found.database_bytes
+    logged = {frame.page for frame in found.frames if frame.is_good and whole < frame.page <= said}
+    return (said - whole - len(logged)) * found.page_bytes - (0 if whole + 1 in logged else cut_bytes)

@@ -55,11 +55,12 @@ def log_goes_on(log: int, read_frames: int, page_bytes: int) -> bool:
     """Whether a log of which SQLite reads so many frames is damaged behind them. One that was merely not written to its
     end has frames without the end of a transaction there, and then nothing or what an earlier turn of the log left."""
     header = read_at(log, 0, LOG_HEADER_BYTES)
+    size = os.fstat(log).st_size
+    if not read_frames and not _is_log_header(header):  # nor does it say how long a frame is
+        return size > LOG_HEADER_BYTES
     # Where SQLite has read no frame, its index does not say how long one is.
     step = FRAME_HEADER_BYTES + (page_bytes or int.from_bytes(header[8:12], "big"))
-    count = max(0, os.fstat(log).st_size - LOG_HEADER_BYTES) // step
-    if count and not read_frames and not _is_log_header(header):
-        return True
+    count = (size - LOG_HEADER_BYTES) // step
     turn = int.from_bytes(header[16:20], "big")
     for number in range(read_frames, count):
         head = read_at(log, LOG_HEADER_BYTES + number * step, FRAME_HEADER_BYTES)

@@ -41,7 +41,7 @@ class PageFile:
         """Takes descriptors that can be read at any place, and leaves them open."""
         self._database, self._log = database, log
         self.database_bytes = os.fstat(database).st_size
-        log_header = read_at(log, 0, LOG_HEADER_BYTES) if log is not None else b""
+        log_header = read_at(log, 0, LOG_HEADER_BYTES)
         self.page_bytes = self._page_bytes(log_header)
         self.count = -(-self.database_bytes // self.page_bytes)
         """Pages of the database, a cut one at its end included."""
@@ -97,14 +97,14 @@ class PageFile:
     def whole(self, cell: Cell) -> bytes | None:
         """The record of a cell, its overflow followed; None where that is broken."""
         if not cell.overflow:
-            return cell.local if len(cell.local) == cell.size else None
+            return cell.local
         parts, missing, page = [cell.local], cell.size - len(cell.local), cell.overflow
         if missing > self._left:
             return None
         while missing > 0:
             content = self.newest(page)
             part = content[4 : min(self.usable, missing + 4)]
-            if not page or not part:
+            if not part:
                 return None
             page = int.from_bytes(content[:4], "big")
             parts.append(part)
@@ -116,7 +116,7 @@ class PageFile:
         """As the headers say; if they disagree, the size with which the most cells can be read."""
         header = read_at(self._database, 0, 18)
         said = [PAGE_BYTES]
-        if log_header[:4] and int.from_bytes(log_header[:4], "big") in LOG_MAGIC:
+        if int.from_bytes(log_header[:4], "big") in LOG_MAGIC:
             said.insert(0, int.from_bytes(log_header[8:12], "big"))
         if header[:16] == MAGIC:
             said.insert(0, int.from_bytes(header[16:18], "big"))
@@ -148,14 +148,13 @@ def _cells_with_kind(page: bytes, usable: int, *, is_first: bool = False) -> Ite
             yield kind, cell
 
 
-def children(page: bytes, *, is_first: bool = False) -> list[int]:
-    """The pages beneath an inner page of a table, in order."""
-    start = _FIRST_HEADER_BYTES if is_first else 0
-    if len(page) < start + 12 or page[start] != TABLE_INTERIOR:
+def children(page: bytes) -> list[int]:
+    """The pages beneath an inner page of a table, in order; the first page is none."""
+    if len(page) < 12 or page[0] != TABLE_INTERIOR:
         return []
-    count = int.from_bytes(page[start + 3 : start + 5], "big")
-    pointers = [int.from_bytes(page[at : at + 2], "big") for at in range(start + 12, start + 12 + 2 * count, 2)]
-    return [int.from_bytes(page[at : at + 4], "big") for at in (*pointers, start + 8)]
+    count = int.from_bytes(page[3:5], "big")
+    pointers = [int.from_bytes(page[at : at + 2], "big") for at in range(12, 12 + 2 * count, 2)]
+    return [int.from_bytes(page[at : at + 4], "big") for at in (*pointers, 8)]
 
 
 def _cell(page: bytes, at: int, usable: int, kind: int) -> Cell | None:

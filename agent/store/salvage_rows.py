@@ -108,7 +108,7 @@ class Saved:
     def _write_meta(self, mended: Mended) -> None:
         said = [entry.payload.cwd for entry in mended.entries if isinstance(entry.payload, Setting)]
         folder = next((cwd for cwd in said if cwd), "")  # where it was begun is mostly its project
-        created = str(mended.entries[0].time_ms) if mended.entries else "0"
+        created = str(mended.entries[0].time_ms)
         rows = {"id": self._id, "project": folder, "created_ms": created} | self.meta
         self._target.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
 

@@ -5,6 +5,8 @@ import sqlite3
 from pathlib import Path
 
 VERSION = 2
+BUSY_S = 5.0
+"""How long a connection waits for another one's lock."""
 
 STEPS = {
     1: (
@@ -46,8 +48,12 @@ def connect(path: Path, *, read_only: bool = False, settled: bool = False) -> sq
         # SQLite wants to make the log's index beside the file even to read; where it cannot, nobody can write either.
         mode = "ro&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
-    connection.execute("PRAGMA synchronous = FULL")
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:  # it keeps itself alive, and with it the file open, until it is closed
+        connection.close()
+        raise
     return connection
 
 
@@ -63,8 +69,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     for statement in _TABLES.split(";"):
-        if statement.strip():
-            connection.execute(statement)
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 

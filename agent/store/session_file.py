@@ -21,11 +21,13 @@ from agent.store.file_blob import FileBlob, insert
 from agent.store.lock import SessionLock
 from agent.store.migration import migrate
 from agent.store.queue_rows import insert_message
-from agent.store.schema import VERSION, connect, newer, version_of
+from agent.store.schema import BUSY_S, VERSION, connect, newer, version_of
 from agent.transcript import Entry, encode_payload
 
 RETRY_S = 3.0
 """After this time what could not be written is tried again."""
+LONG_LOG_BYTES = 4 << 20
+"""A log of this size is moved into the file, as SQLite by itself does at 1,000 pages."""
 
 _Row = tuple[int, int | None, str, int, bytes]
 
@@ -121,15 +123,13 @@ class SessionFile:
     def blob(self, sha256: str) -> bytes:
         if (blob := self._unwritten.get(sha256)) is not None:
             return blob.data
-        if not self.path.exists():
-            raise KeyError(sha256)
-        for is_fresh in (self._reader is None, True):
+        for is_fresh in (False, True):
             try:
                 if self._reader is None or is_fresh:  # the file may have been replaced by one of the newest layout
                     self._close_reader()
                     self._reader = connect(self.path, read_only=True)
                 row = self._reader.execute("SELECT data FROM blob WHERE sha256 = ?", (sha256,)).fetchone()
-            except sqlite3.Error:  # damaged since it was opened
+            except sqlite3.Error:  # not there yet, or damaged since it was opened
                 row = None
             if row is not None and isinstance(row[0], bytes) and Blob.of(row[0]).sha256 == sha256:
                 return row[0]
@@ -177,6 +177,7 @@ class SessionFile:
             for wake in wakes:
                 with contextlib.suppress(RuntimeError):  # the loop that waited may be closed
                     wake.call()
+            self._shorten_log()  # behind those who wait: it takes long where an output of 64 MiB stands in it
             if self._made and not was_made:  # nobody waits for this any more
                 was_made = True
                 sweep(self.path.parent)
@@ -251,6 +252,16 @@ class SessionFile:
             raise
         return None
 
+    def _shorten_log(self) -> None:
+        """Empty a log that is long. SQLite by itself begins again at its start, and a page that a kill cuts off there would
+        look damaged: behind it stands what the log held before."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if self._connection is not None and log.stat().st_size >= LONG_LOG_BYTES:
+                self._connection.execute("PRAGMA busy_timeout = 0")  # with a reader in it, the next commit tries again
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1_000)}")
+
     def _make(self, jobs: Sequence[_Job]) -> None:
         def fill(connection: sqlite3.Connection) -> None:
             connection.executemany("INSERT INTO meta VALUES (?, ?)", self._meta_rows())
@@ -266,6 +277,7 @@ class SessionFile:
     def _connected(self) -> sqlite3.Connection:
         migrate(self.path)
         self._connection = connect(self.path)
+        self._connection.execute("PRAGMA wal_autocheckpoint = 0")
         if (layout := version_of(self._connection)) > VERSION:
             raise newer(self.path, layout)
         return self._connection

@@ -32,7 +32,8 @@ def decode_row(kind: object, raw: bytes | str) -> tuple[Payload, bool]:
 
 
 def _has_more(plain: Any, value: Any) -> bool:
-    """Whether the JSON has a field, anywhere, that the value decoded from it does not have."""
+    """Whether the JSON has a field, anywhere, that the value decoded from it does not have. In a dictionary are plain
+    values alone."""
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
         known = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
@@ -42,6 +43,4 @@ def _has_more(plain: Any, value: Any) -> bool:
         )
     if isinstance(value, tuple | list):
         return any(_has_more(inner, item) for inner, item in zip(plain, value, strict=True))
-    if isinstance(value, dict):
-        return any(_has_more(inner, value.get(key)) for key, inner in plain.items())
     return False

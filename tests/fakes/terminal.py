@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import pyte
+from wcwidth import wcwidth
 
 
 class Terminal:
@@ -33,6 +34,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self._fed = 0
+        self._rows: list[str] = []
         self.started = time.monotonic()
         self.status: int | None = None
         self.fd, slave = os.openpty()
@@ -78,7 +80,29 @@ class Terminal:
         end = max(self._fed, self.complete())
         self._stream.feed(bytes(self.raw[self._fed : end]))
         self._fed = end
-        return [row.rstrip() for row in self.screen.display]
+        return self.rows()
+
+    def rows(self) -> list[str]:
+        """The rows of what was drawn so far. Only those that changed are read anew: a screen is looked at often."""
+        changed = self.screen.dirty
+        if len(self._rows) != self.screen.lines:
+            self._rows = [""] * self.screen.lines
+            changed.update(range(self.screen.lines))
+        for number in changed:
+            if number < self.screen.lines:
+                self._rows[number] = self._row(number)
+        changed.clear()
+        return list(self._rows)
+
+    def _row(self, number: int) -> str:
+        cells = self.screen.buffer[number]
+        text: list[str] = []
+        column = 0
+        while column < self.screen.columns:
+            data = cells[column].data
+            text.append(data)
+            column += 2 if data > "\u10ff" and wcwidth(data[0]) == 2 else 1  # the cell behind a wide one is none
+        return "".join(text).rstrip()
 
     def text(self) -> str:
         return "\n".join(self.display())
@@ -141,11 +165,19 @@ class Terminal:
     def close(self) -> None:
         """Kill the program if it still runs."""
         if not self.ended():
-            os.kill(self.pid, signal.SIGKILL)
-            _, status = os.waitpid(self.pid, 0)
-            self.status = os.waitstatus_to_exitcode(status)
-        with contextlib.suppress(OSError):
+            self.kill()
+        self.hang_up()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        self.status = os.waitstatus_to_exitcode(status)
+
+    def hang_up(self) -> None:
+        """Take the terminal away."""
+        if self.fd >= 0:
             os.close(self.fd)
+            self.fd = -1
 
     def __enter__(self) -> Self:
         return self

@@ -23,7 +23,7 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ResponsesSide
 from tests.faults.gate import Gate, Reading
-from tests.faults.warm_claw import WarmClaw, WarmProgram, warm_claw
+from tests.tui.program import Program
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT)
 LOSS = 0
@@ -66,11 +66,11 @@ class Trial(NamedTuple):
         return "; ".join(faults)
 
 
-def one_trial(warm: WarmClaw, number: int, state: str, seed: int) -> Trial:
+def one_trial(number: int, state: str, seed: int) -> Trial:
     """Bring the program into the state, where "elsewhere" is one of several places, send the signal, and look at what is left."""
     chance = random.Random(seed)
     place = chance.choice(_elsewhere(number)) if state == "elsewhere" else state
-    with _desk() as desk, _in_state(warm, desk, place, number) as claw:
+    with _desk() as desk, _in_state(desk, place, number) as claw:
         claw.read_for(chance.random() * 0.05)
         below = _below(claw.pid)
         cpu = claw.cpu_s()
@@ -112,13 +112,13 @@ def trials(share: float) -> list[tuple[int, str, int]]:
 
 
 def run_trials(wanted: Sequence[tuple[int, str, int]]) -> list[Trial]:
-    with _desk() as desk, warm_claw(desk) as warm, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda each: _tried(warm, *each), wanted))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda each: _tried(*each), wanted))
 
 
-def _tried(warm: WarmClaw, number: int, state: str, seed: int) -> Trial:
+def _tried(number: int, state: str, seed: int) -> Trial:
     try:
-        return one_trial(warm, number, state, seed)
+        return one_trial(number, state, seed)
     except AssertionError as error:
         return Trial(f"{_name(number)} {state}", None, 0, 0.0, 0.0, f"it could not be tried: {error}", (), "")
 
@@ -144,9 +144,9 @@ def _desk() -> Iterator[Desk]:
 
 
 @contextmanager
-def _in_state(warm: WarmClaw, desk: Desk, place: str, number: int) -> Iterator[WarmProgram]:
+def _in_state(desk: Desk, place: str, number: int) -> Iterator[Program]:
     mark = new_mark()
-    steps: dict[str, Callable[[WarmProgram], None]] = {
+    steps: dict[str, Callable[[Program], None]] = {
         "idle": lambda claw: _say(claw, "Hello."),
         "streaming": _stream,
         "tool": lambda claw: _use_tools(claw, mark),
@@ -161,9 +161,9 @@ def _in_state(warm: WarmClaw, desk: Desk, place: str, number: int) -> Iterator[W
         (desk.home / "config" / "config.toml").unlink()
         desk.env = {name: value for name, value in desk.env.items() if not name.endswith(("_KEY", "_URL"))}
         arguments = []
-    env = {"VISUAL": str(_editor(desk, mark))} if place == "editor" else {}
+    editor = str(_editor(desk, mark)) if place == "editor" else ""
     ignored = (signal.SIGHUP,) if number == LOSS else ()
-    claw = WarmProgram(warm, desk, *arguments, ignored=ignored, **env)
+    claw = Program(desk, *arguments, ignored=ignored, VISUAL=editor)
     try:
         steps[place](claw)
         yield claw
@@ -191,31 +191,31 @@ def _elsewhere(number: int) -> tuple[str, ...]:
     return ("help", "setup") if number in (signal.SIGINT, signal.SIGQUIT) else ("editor", "help", "setup")
 
 
-def _set_up(claw: WarmProgram) -> None:
+def _set_up(claw: Program) -> None:
     claw.wait_for("claw needs a model to talk to")
 
 
-def _say(claw: WarmProgram, answer: str) -> None:
+def _say(claw: Program, answer: str) -> None:
     claw.ready()
     claw.say("hello")
     claw.wait_for(answer)
     claw.idle()
 
 
-def _stream(claw: WarmProgram) -> None:
+def _stream(claw: Program) -> None:
     _say(claw, "Hello.")
     claw.say("go on")
     claw.wait_for("Half a sentence")
 
 
-def _use_tools(claw: WarmProgram, mark: str) -> None:
+def _use_tools(claw: Program, mark: str) -> None:
     _say(claw, "Hello.")
     claw.say("work")
     claw.wait_for("   is-up")
     claw.wait_for(lambda text: len(marked(mark)) == 4)
 
 
-def _be_asked(claw: WarmProgram) -> None:
+def _be_asked(claw: Program) -> None:
     _say(claw, "Hello.")
     claw.say("ask")
     claw.wait_for("touch never")
@@ -228,14 +228,14 @@ def _editor(desk: Desk, mark: str) -> Path:
     return path
 
 
-def _edit(claw: WarmProgram, mark: str) -> None:
+def _edit(claw: Program, mark: str) -> None:
     _say(claw, "Hello.")
     claw.type("\x07")
     claw.wait_for_bytes(b"in-editor")
     claw.wait_for(lambda text: bool(marked(mark)))
 
 
-def _help(claw: WarmProgram) -> None:
+def _help(claw: Program) -> None:
     _say(claw, "Hello.")
     claw.say("/help")
     claw.wait_for("Keys")
@@ -272,7 +272,7 @@ def _left(below: dict[int, str]) -> tuple[str, ...]:
     return tuple(below[pid] for pid in left)
 
 
-def _not_restored(claw: WarmProgram) -> str:
+def _not_restored(claw: Program) -> str:
     try:
         claw.assert_restored()
     except AssertionError as error:

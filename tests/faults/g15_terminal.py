@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +30,6 @@ from tests.fakes.session_kit import Desk
 from tests.fakes.terminal import Terminal
 from tests.fakes.wires import ResponsesSide
 from tests.faults.gate import Gate, Reading
-from tests.faults.warm_claw import WarmProgram, warm_claw
 from tests.tui.program import Program
 
 IN_A_TURN = {
@@ -55,7 +53,6 @@ WHOLE_SHARE = 0.05
 _NO_LINE = str.maketrans("", "", "\r\n\0")
 _NO_NAME = str.maketrans("/", "_", "\0")
 _COPIED = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
-Start = Callable[..., Program]
 
 
 class Seen(NamedTuple):
@@ -149,10 +146,10 @@ class Hostile:
 # --------------------------------------------------------------------------- the screen
 
 
-def attack(hostile: Hostile, start: Start = Program, *, whole: bool = True) -> Seen:
+def attack(hostile: Hostile, *, whole: bool = True) -> Seen:
     """One run of the screen. Without `whole` it ends with the first turn, which has the sinks `IN_A_TURN`."""
     desk = hostile.desk
-    with start(desk, "-m", desk.model, columns=150, rows=36) as claw:
+    with Program(desk, "-m", desk.model, columns=150, rows=36) as claw:
         claw.ready()
         begun = len(claw.raw)
         try:
@@ -331,11 +328,10 @@ def measure(share: float) -> Reading:
     whole = share >= WHOLE_SHARE
     wanted = set(SINKS if whole else IN_A_TURN)
     runs: list[tuple[int, set[str], Seen]] = []
-    with arranged(SENDABLE[:1], split=False) as first, warm_claw(first.desk) as warm:
-        for sequences, split in groups:
-            with arranged(sequences, split=split) as hostile:
-                seen = attack(hostile, partial(WarmProgram, warm), whole=whole)
-            runs.append((len(sequences), wanted, seen))
+    for sequences, split in groups:
+        with arranged(sequences, split=split) as hostile:
+            seen = attack(hostile, whole=whole)
+        runs.append((len(sequences), wanted, seen))
     if whole:
         with arranged(SENDABLE, split=False) as hostile:
             runs.append((len(SENDABLE), set(PRINTED), printed(hostile)))

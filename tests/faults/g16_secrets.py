@@ -250,9 +250,9 @@ def screen_run(secrets: Secrets) -> Found:
     """The screen, with a command of the user's own, every card unfolded, the list of jobs and a reading of what was said."""
     secrets.script()
     screens: list[str] = []
-    with Program(
-        secrets.desk, "--mode", "auto", "--allowed-tools", "read(.env)", "-m", secrets.desk.model, columns=160, rows=48
-    ).ready() as program:
+    arguments = ("--mode", "auto", "--allowed-tools", "read(.env)", "-m", secrets.desk.model)
+    # Its environment and its command line are searched, which a fork would have from another.
+    with Program(secrets.desk, *arguments, columns=160, rows=48, cold=True).ready() as program:
         with secrets.watching(program.pid):
             program.say("look at @.env and go on")
             screens.append(program.wait_for(_ENDED, 60))

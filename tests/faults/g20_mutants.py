@@ -1,34 +1,32 @@
 """G20: how well the tests guard the modules that keep users safe. A rule is taken out of the source, and a test must fail.
 
-A mutant is one change to the syntax tree: a condition that is always false or always true, a call that is not made, an
-entry less in a table, `and` for `or`, another comparison. Which ones are drawn depends on the seed alone. Each is written
-into a copy of the source, whose own tests run there; what no test notices is told by file and line.
+    python -m tests.faults.g20_mutants 0.1                                 a tenth of the gate
+    python -m tests.faults.g20_mutants --module agent/permissions/gate.py  all mutants of one module
+
+Which mutants are drawn depends on the seed alone. What no test notices is told by file and line on standard error.
 """
 
-import ast
-import contextlib
+import argparse
 import os
 import random
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
 from tests.faults.gate import Gate, Reading
+from tests.faults.mutant_trials import Stage, copy_of_source, is_noticed, load, record
+from tests.faults.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
 FULL = 400
 GOAL = 0.90
 SEED = 20
 WORKERS = 2
-PATIENCE_S = 180.0
-"""For the tests of one mutant, which may loop for ever."""
-COPIED = ("agent", "providers", "tui", "tests", "claw.py", "pyproject.toml", ".claw", "docs", "README.md")
 
 
 class Guarded(NamedTuple):
@@ -37,182 +35,110 @@ class Guarded(NamedTuple):
     modules: str
     tests: tuple[str, ...]
 
+    def paths(self) -> list[Path]:
+        return [path.relative_to(ROOT) for path in sorted(ROOT.glob(self.modules))]
+
+    def test_paths(self) -> list[str]:
+        return [str(path.relative_to(ROOT)) for pattern in self.tests for path in sorted(ROOT.glob(pattern))]
+
 
 GUARDED = (
     Guarded("agent/permissions/*.py", ("tests/agent/permissions", "tests/agent/tools")),
-    Guarded("tui/sanitize.py", ("tests/tui/test_sanitize.py", "tests/tui/transcript")),
+    Guarded("tui/sanitize.py", ("tests/tui/test_sanitize*.py", "tests/tui/transcript")),
     Guarded(
-        "agent/window*.py", ("tests/agent/test_window.py", "tests/agent/test_session_resume.py", "tests/agent/context")
+        "agent/window*.py", ("tests/agent/test_window*.py", "tests/agent/test_session_resume.py", "tests/agent/context")
     ),
     Guarded(
         "agent/store/*.py",
         ("tests/agent/store", "tests/agent/test_session_resume.py", "tests/agent/test_session_queue.py"),
     ),
 )
-
-
 FEW = 8
-QUICKEST = (Guarded("tui/sanitize.py", ("tests/tui/test_sanitize.py",)),)
+QUICKEST = Guarded("agent/window_blocks.py", ("tests/agent/test_window_cases.py",))
 
 
-class Mutant(NamedTuple):
-    path: Path
-    number: int
-    """Which node of the module, as `ast.walk` counts."""
-    line: int
-    what: str
-    tests: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.what}"
-
-    def source(self) -> str:
-        """The module with the change in it."""
-        tree = ast.parse(self.path.read_text())
-        _apply(next(node for number, node in enumerate(ast.walk(tree)) if number == self.number), self.what)
-        return ast.unparse(ast.fix_missing_locations(tree))
+def drawn(mutants: Sequence[Mutant], wanted: int) -> list[Mutant]:
+    """That many of them; one that says the same as the original is none."""
+    taken: list[Mutant] = []
+    for mutant in random.Random(SEED).sample(mutants, len(mutants)):
+        if len(taken) == wanted:
+            break
+        if mutant.source((ROOT / mutant.module).read_text()) is not None:
+            taken.append(mutant)
+    return taken
 
 
-# ------------------------------------------------------------------ making them
-
-
-_OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-
-
-def mutants_of(path: Path, tests: tuple[str, ...]) -> list[Mutant]:
-    """All mutants of one module."""
-    nodes = enumerate(ast.walk(ast.parse(path.read_text())))
-    return [
-        Mutant(path, number, getattr(node, "lineno", 0), what, tests)
-        for number, node in nodes
-        for what in _changes(node)
-    ]
-
-
-def _changes(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.If() | ast.IfExp():
-            yield "condition always false"
-            yield "condition always true"
-        case ast.BoolOp():
-            yield "and for or, or for and"
-        case ast.Compare(ops=[op]) if type(op) in _OTHER:
-            yield f"another comparison than {type(op).__name__}"
-        case ast.Expr(value=ast.Call() | ast.Await()):
-            yield "call not made"
-        case ast.UnaryOp(op=ast.Not()):
-            yield "not left out"
-        case (
-            ast.Tuple(elts=elements, ctx=ast.Load()) | ast.Set(elts=elements) | ast.List(elts=elements, ctx=ast.Load())
-        ):
-            if len(elements) > 1 and all(isinstance(each, ast.Constant) for each in elements):
-                yield f"entry {len(elements) // 2} left out"
-
-
-def _apply(node: ast.AST, what: str) -> None:
-    match node:
-        case ast.If() | ast.IfExp():
-            node.test = ast.Constant(what.endswith("true"))
-        case ast.BoolOp():
-            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        case ast.Compare():
-            node.ops = [_OTHER[type(node.ops[0])]()]
-        case ast.Expr():
-            node.value = ast.Constant(None)
-        case ast.UnaryOp():
-            node.op, node.operand = ast.Not(), ast.UnaryOp(ast.Not(), node.operand)
-        case ast.Tuple() | ast.Set() | ast.List():
-            del node.elts[len(node.elts) // 2]
-
-
-def drawn(count: int) -> list[Mutant]:
-    """That many mutants, from all guarded modules alike; a few come from the one whose tests are quickest."""
-    chance = random.Random(SEED)
-    everything = [
-        mutant
-        for guarded in (GUARDED if count >= FEW else QUICKEST)
-        for path in sorted(ROOT.glob(guarded.modules))
-        for mutant in mutants_of(path, guarded.tests)
-    ]
-    return chance.sample(everything, min(count, len(everything)))
-
-
-# ------------------------------------------------------------------ trying them
-
-
-def copy_of_source(folder: Path) -> Path:
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy2(source, folder / name)
-    return folder
-
-
-def passes(tests: Sequence[str], folder: Path) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *tests]
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "CLAW_HOME": str(folder / "home")}
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return (
-            subprocess.run(
-                command, cwd=folder, env=env, capture_output=True, timeout=PATIENCE_S, check=False
-            ).returncode
-            == 0
-        )
-    return False
-
-
-def is_noticed(mutant: Mutant, folder: Path) -> bool:
-    """Whether a test fails in the copy while the mutant is in it."""
-    path = folder / mutant.path.relative_to(ROOT)
-    original = path.read_bytes()
-    path.write_text(mutant.source())
-    try:
-        return not passes(mutant.tests, folder)
-    finally:
-        path.write_bytes(original)
-
-
-def survivors(mutants: Sequence[Mutant]) -> list[Mutant]:
-    """Those that no test notices.
-
-    Raises:
-        AssertionError: tests fail without any mutant, so that they say nothing.
-    """
+def survivors(mutants: Sequence[Mutant], guarded: Guarded, workers: int, stages: int) -> list[Mutant]:
+    """Those of a group's mutants that none of its tests notices; with one stage, none of those that reach them soonest."""
+    if not mutants:
+        return []
     with tempfile.TemporaryDirectory(prefix="claw-mutants-") as scratch:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(WORKERS):
-            copies.put(copy_of_source(Path(scratch, str(number))))
-
-        def try_one(mutant: Mutant | tuple[str, ...]) -> bool:
-            folder = copies.get()
-            try:
-                return is_noticed(mutant, folder) if isinstance(mutant, Mutant) else not passes(mutant, folder)
-            finally:
-                copies.put(folder)
-
-        with ThreadPoolExecutor(WORKERS) as pool:
-            used = {mutant.tests for mutant in mutants}
-            assert not any(pool.map(try_one, used)), "the tests fail as they are"
-            noticed = list(pool.map(try_one, mutants))
+        source = copy_of_source(ROOT, Path(scratch, "source"))
+        known = record(source, guarded.test_paths(), guarded.paths())
+        if known.failed:
+            print(f"left out, since they fail as they are: {', '.join(known.failed)}", file=sys.stderr)
+        load(known.libraries)
+        wanted = [known.stages(mutant)[:stages] for mutant in mutants]
+        with ProcessPoolExecutor(workers, get_context("fork")) as pool:
+            noticed = list(pool.map(_is_noticed, repeat(source), mutants, wanted))
     return [mutant for mutant, seen in zip(mutants, noticed, strict=True) if not seen]
 
 
-def measure(share: float) -> Reading:
-    mutants = drawn(round(FULL * share) if FULL * share >= FEW else 2)
-    left = survivors(mutants)
-    for mutant in left:
+def _is_noticed(source: Path, mutant: Mutant, stages: Sequence[Stage]) -> bool:
+    folder = source.parent / str(os.getpid())  # each process changes a copy of its own
+    if not folder.exists():
+        copy_of_source(source, folder)
+    return is_noticed(mutant, folder, stages)
+
+
+def scored(groups: Sequence[tuple[Guarded, Sequence[Mutant]]], workers: int, stages: int = 2) -> Reading:
+    """Try these mutants, and tell which of them no test notices."""
+    total = sum(len(mutants) for _, mutants in groups)
+    left = [mutant for guarded, mutants in groups for mutant in survivors(mutants, guarded, workers, stages)]
+    for mutant in sorted(left, key=lambda mutant: (mutant.module, mutant.lines)):
         print(mutant, file=sys.stderr)
-    score = 1 - len(left) / len(mutants)
-    return Reading(f"{len(mutants) - len(left)} of {len(mutants)} mutants noticed ({score:.0%})", score >= GOAL)
+    score = 1 - len(left) / total
+    return Reading(f"{total - len(left)} of {total} mutants noticed ({score:.0%})", score >= GOAL)
+
+
+def measure(share: float) -> Reading:
+    """The gate: mutants drawn from all guarded modules alike; where a few are wanted, from the one with the quickest tests."""
+    few = FULL * share < FEW
+    groups = [QUICKEST] if few else GUARDED
+    every = {mutant: guarded for guarded in groups for path in guarded.paths() for mutant in mutants_of(ROOT, path)}
+    taken = drawn(list(every), 2 if few else round(FULL * share))
+    return scored([(guarded, [mutant for mutant in taken if every[mutant] == guarded]) for guarded in groups], WORKERS)
+
+
+def measure_module(given: argparse.Namespace) -> Reading:
+    """The mutants of one module, or of some of its lines, tried with the group's tests or with those that are given."""
+    module = given.module
+    guarded = next(each for each in GUARDED if module in each.paths())
+    mutants = [mutant for mutant in mutants_of(ROOT, module) if not given.lines or mutant.lines[0] in given.lines]
+    taken = drawn(mutants, round(len(mutants) * given.share))
+    tests = tuple(given.tests) or guarded.tests
+    return scored([(guarded._replace(tests=tests), taken)], given.workers, 1 if given.soon else 2)
 
 
 GATE = Gate("G20", "Tests: rules taken out of the safety modules", "at least 90 % are noticed by a test", "-", measure)
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.g20_mutants", description=__doc__)
+    parser.add_argument("of_gate", nargs="?", type=float, metavar="SHARE", help="how much of the gate")
+    parser.add_argument("--module", type=Path, help="all mutants of this module instead")
+    parser.add_argument("--share", type=float, default=1.0, help="how many of the module's mutants (1.0)")
+    parser.add_argument("--lines", type=int, nargs="+", default=[], help="only mutants that begin on these")
+    parser.add_argument("--tests", nargs="+", default=[], help="only these tests, as patterns, instead of the group's")
+    parser.add_argument(
+        "--soon", action="store_true", help="try only the tests that reach a mutant first, which is quick"
+    )
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    reading = measure_module(given) if given.module else measure(1.0 if given.of_gate is None else given.of_gate)
+    print(reading.reached)
+    return 0 if reading.holds else 1
+
+
 if __name__ == "__main__":
-    print(measure(float(sys.argv[1])).reached)
+    raise SystemExit(main())

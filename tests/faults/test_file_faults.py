@@ -172,9 +172,15 @@ def test_G17_a_sample_of_random_edits_keeps_all_that_they_do_not_name() -> None:
 
 @needs_swapper
 async def test_G17_a_sample_of_races_leads_nowhere() -> None:
-    outcomes = await race(30)
-    assert not outcomes.escapes, outcomes.escapes
-    assert outcomes.made.total() > 10 and outcomes.refused.total() > 10
+    made = refused = 0
+    for _ in range(50):  # whoever swaps may be the quicker one for a while
+        outcomes = await race(30)
+        assert not outcomes.escapes, outcomes.escapes
+        made += outcomes.made.total()
+        refused += outcomes.refused.total()
+        if made > 10 and refused > 10:
+            break
+    assert made > 10 and refused > 10
 
 
 @needs_swapper
@@ -208,9 +214,15 @@ from tests.faults.g17_edits import edit_once, race
 assert not has_openat2() and not has_landlock()
 wrong = [fault for seed in range(100, 116) if (fault := edit_once(seed))]
 assert not wrong, wrong
-outcomes = asyncio.run(race(20))
-assert not outcomes.escapes, outcomes
-assert outcomes.made.total() > 5 and outcomes.refused.total() > 5, outcomes
+made = refused = 0
+for _ in range(50):  # whoever swaps may be the quicker one for a while
+    outcomes = asyncio.run(race(20))
+    assert not outcomes.escapes, outcomes
+    made += outcomes.made.total()
+    refused += outcomes.refused.total()
+    if made > 5 and refused > 5:
+        break
+assert made > 5 and refused > 5, (made, refused)
 print("held")
 """
 

@@ -16,7 +16,6 @@ from agent.transcript import Assistant, Entry, Result
 from agent.window import MISSING_RESULT
 from providers.types import ToolCall
 from tests.agent.processes.marks import children_of, comes_true, marked, new_mark, runs
-from tests.fakes.claw_forks import Forks, forks
 from tests.fakes.claw_process import environment, run, start
 from tests.fakes.kill_points import missing
 from tests.fakes.model_server import ModelServer
@@ -37,13 +36,12 @@ def desk_in(folder: Path) -> Iterator[Desk]:
         yield Desk(ResponsesSide(server), folder / "project", folder / "home")
 
 
-async def kill(claw: int | asyncio.subprocess.Process) -> None:
+async def kill(claw: asyncio.subprocess.Process) -> None:
     """Kill claw alone, and see it and its helpers end."""
-    pid = claw if isinstance(claw, int) else claw.pid
+    pid = claw.pid
     below = children_of(pid)
-    os.kill(pid, signal.SIGKILL)
-    if not isinstance(claw, int):
-        await claw.communicate()
+    claw.kill()
+    await claw.communicate()
     # Helpers that hold nothing of the user's may first finish loading.
     ended = await comes_true(lambda: not Path(f"/proc/{pid}").exists() and not any(map(runs, below)), 5.0)
     assert ended, [
@@ -74,7 +72,7 @@ async def test_B11_killed_while_a_command_runs_it_takes_everything_along_and_goe
         assert [role for role, _ in desk.last_flat()][-4:] == ["result", "result", "result", "user"]
 
 
-async def killed_somewhere(claws: Forks, folder: Path, seed: int) -> None:
+async def killed_somewhere(folder: Path, seed: int) -> None:
     """One run of many writes, killed at a random moment after a random request."""
     chance = random.Random(seed)
     with desk_in(folder) as desk:
@@ -82,10 +80,10 @@ async def killed_somewhere(claws: Forks, folder: Path, seed: int) -> None:
             write = ("write", {"path": f"{number}.txt", "content": f"{number}\n{CONTENT}"})
             desk.wire.reply(f"Step {number}.", tools=[("glob", {"pattern": "*.txt"}), write])
         desk.wire.unfinished("I am do")
-        pid = await claws.start(desk, "-p", "write", "-m", desk.model, "--mode", "auto")
+        claw = await start(desk, "-p", "write", "-m", desk.model, "--mode", "auto")
         await asyncio.to_thread(desk.wire.server.wait_for_requests, chance.randint(1, STEPS), 30.0)
         await asyncio.sleep(chance.random() * 0.04)
-        await kill(pid)
+        await kill(claw)
 
         for path in desk.project.glob("*.txt"):
             assert path.read_text() == f"{path.stem}\n{CONTENT}"
@@ -114,20 +112,17 @@ def open_calls(entries: Sequence[Entry]) -> int:
 
 
 async def test_B11_killed_at_twelve_random_moments_files_and_session_are_whole(tmp_path: Path) -> None:
-    with desk_in(tmp_path / "any") as desk:
-        async with forks(desk) as claws:
-            for batch in range(4):
-                seeds = range(3 * batch, 3 * batch + 3)
-                await asyncio.gather(*(killed_somewhere(claws, tmp_path / str(seed), seed) for seed in seeds))
+    for batch in range(4):
+        seeds = range(3 * batch, 3 * batch + 3)
+        await asyncio.gather(*(killed_somewhere(tmp_path / str(seed), seed) for seed in seeds))
 
 
 async def test_B11_killed_in_the_middle_of_a_reply(tmp_path: Path) -> None:
     with desk_in(tmp_path) as desk:
         desk.wire.unfinished("Half of", ("write", {"path": "a", "content": "x" * 500}))
-        async with forks(desk) as claws:
-            pid = await claws.start(desk, "-p", "hi", "-m", desk.model, "--mode", "auto")
-            await asyncio.to_thread(desk.wire.server.wait_for_requests, 1, 30.0)
-            await kill(pid)
+        claw = await start(desk, "-p", "hi", "-m", desk.model, "--mode", "auto")
+        await asyncio.to_thread(desk.wire.server.wait_for_requests, 1, 30.0)
+        await kill(claw)
         desk.wire.reply("Here.")
         async with desk.open(next(desk.folder.glob("*.db"))) as talk:
             assert talk.notices == []

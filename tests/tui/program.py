@@ -1,13 +1,16 @@
 """The real program in a pseudo-terminal: `claw` against a desk's loopback server, used as a person uses it."""
 
 import re
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.fakes.claw_process import environment
 from tests.fakes.session_kit import Desk
 from tests.fakes.terminal import Terminal
+from tests.fakes.warm_claw import Started, can_be_warm, warm_claw
 from tui.screens.dialog import GUARD_S
 
 READY = "Ask for something"
@@ -29,14 +32,43 @@ class Program(Terminal):
         rows: int = 24,
         term: str = "xterm-256color",
         before: Sequence[str] = (),
+        cold: bool = False,
+        ignored: Sequence[int] = (),
         **env: str,
     ) -> None:
-        """`before`: what starts it, for instance in a namespace of its own; the process stays the same."""
+        """It is forked from what is warm, unless it is `cold` or something has to start it.
+
+        `before`: what starts it, for instance in a namespace of its own; the process stays the same. `ignored`: signals that
+        it is started with as ignored, as `nohup` does; only where it is forked.
+        """
         self._asked = False
         self._strays = 0
+        self._started: Started | None = None
+        self._cold = cold or bool(before) or not can_be_warm(env)
+        self._ignored = ignored
         argv = [*before, sys.executable, "-m", "claw", *arguments]
         surroundings = environment(desk, {"TEXTUAL_ANIMATIONS": "none", **env})
         super().__init__(argv, cwd=desk.project, env=surroundings, columns=columns, rows=rows, term=term)
+
+    def spawn(self, argv: Sequence[str], terminal: str, cwd: Path, env: Mapping[str, str]) -> int:
+        if self._cold:
+            return super().spawn(argv, terminal, cwd, env)
+        self._started = warm_claw().start(argv[3:], cwd, env, terminal=terminal, ignored=self._ignored)
+        return self._started.pid
+
+    def ended(self) -> bool:
+        if self._started is None:
+            return super().ended()
+        if self._started.ended():
+            self.status = self._started.status
+        return self.status is not None
+
+    def kill(self) -> None:
+        if self._started is None:
+            super().kill()
+        else:
+            self._started.send_signal(signal.SIGKILL)
+            self.status = self._started.wait()
 
     def read(self, timeout_s: float) -> bytes:
         """Also answers, as terminals do, that frames may be held together: no half-drawn screen is ever looked at."""
@@ -86,7 +118,7 @@ class Program(Terminal):
                 end += len(FRAME_ENDS)
                 self._stream.feed(bytes(self.raw[self._fed : end]))
                 self._fed = end
-                if not any(dialog in row for row in self.screen.display):
+                if not any(dialog in row for row in self.rows()):
                     return True
                 if not changed and self.text() != before:  # it may have shown the rest of what it asks about
                     changed, deadline = True, time.monotonic() + patience_s / 4

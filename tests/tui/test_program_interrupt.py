@@ -15,7 +15,7 @@ def test_keys_before_the_first_frame_arrive_and_are_sent_once(desk: Desk) -> Non
     held = threading.Event()
     desk.wire.reply("Hello.", after=held)
     desk.wire.reply("Steered.")
-    with Program(desk, "-m", desk.model) as claw:
+    with Program(desk, "-m", desk.model, cold=True) as claw:
         claw.say("typed blindly")
         claw.type("and a dra")
         claw.wait_for(lambda text: len(desk.wire.requests) == 1)

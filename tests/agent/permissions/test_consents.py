@@ -28,6 +28,8 @@ def test_R7_the_newest_decision_counts_and_is_written_once(tmp_path: Path) -> No
     for allowed in (True, True, False, True, False):
         consents.decide(TARGET, allowed)
         assert consents.decision(TARGET) is allowed
+        lists = read_state(consents.state_file)["includes"][str(PROJECT)]
+        assert lists["allowed" if allowed else "refused"] == [str(TARGET)]
     assert read_state(consents.state_file)["includes"] == {str(PROJECT): {"allowed": [], "refused": [str(TARGET)]}}
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.permissions.approval import Allow, Answer, ApprovalRequest, Deny
+from agent.permissions.approval import Allow, Answer, ApprovalRequest
 from agent.permissions.gate import Allowed, Gate, Mode, Refused
-from agent.permissions.grants import Grants
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.rules import RuleError, RuleLayer, parse_rules
 from agent.permissions.workspace import Workspace
@@ -27,19 +26,6 @@ class Person:
     async def __call__(self, request: ApprovalRequest) -> Answer:
         self.asked.append(request)
         return self.answer
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    for name in ("project/src", "project/.git", "extra", "spills", "home"):
-        (tmp_path / name).mkdir(parents=True)
-    project = tmp_path / "project"
-    return Workspace(project, project / "src", extra=(tmp_path / "extra",), readable=(tmp_path / "spills",))
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
 
 
 def layer(workspace: Workspace, home: Path, name: str = "user", **rules: Sequence[str]) -> RuleLayer:
@@ -83,6 +69,9 @@ def call(tool: str) -> ToolCall:
         ("edit nested .git", "refuse", "ask", "ask", "ask"),
         ("command", "refuse", "ask", "ask", "allow"),
         ("catastrophic", "refuse", "ask", "ask", "ask"),
+        ("fork bomb", "refuse", "ask", "ask", "ask"),
+        ("edit .git outside", "refuse", "ask", "ask", "ask"),
+        ("record", "allow", "allow", "allow", "allow"),
     ],
 )
 def test_the_table_of_modes(
@@ -104,8 +93,11 @@ def test_the_table_of_modes(
         "edit nested .git": edit(workspace.root / "vendor" / ".git" / "config"),
         "command": command("make"),
         "catastrophic": command("rm -rf ~"),
+        "fork bomb": command(":(){ :|:& };:"),
+        "edit .git outside": edit(top / "extra" / ".git" / "config"),
+        "record": Access("record", "todo"),
     }[what]
-    tool = {"read": "read", "edit": "edit", "command": "bash"}[access.kind]
+    tool = {"read": "read", "edit": "edit", "command": "bash", "record": "todo"}[access.kind]
     assert [Gate(mode, workspace, home=home).decide(access, tool).kind for mode in MODES] == [plan, ask, edits, auto]
 
 
@@ -161,6 +153,70 @@ def test_allow_rules_lift_the_question(workspace: Workspace, home: Path) -> None
     assert gate.decide(edit(workspace.root / "b"), "edit").kind == "ask"
     assert gate.decide(read(Path("/etc/hosts")), "grep").kind == "allow"
     assert gate.decide(read(Path("/etc/passwd")), "read").kind == "ask"
+
+
+def test_a_rule_allows_a_call_only_if_all_its_paths_are_meant(workspace: Workspace, home: Path) -> None:
+    gate = Gate("ask", workspace, allowed_tools=["edit(a)", "edit(b)"], home=home)
+    for names, kind in (
+        (("a",), "allow"),
+        (("a", "b"), "allow"),
+        (("a", "c"), "ask"),
+        (("c", "a"), "ask"),
+        ((), "ask"),
+    ):
+        paths = tuple(workspace.root / name for name in names)
+        assert gate.decide(Access("edit", "x", paths=paths), "edit").kind == kind, names
+
+
+def test_home_is_the_one_that_was_given(workspace: Workspace, home: Path) -> None:
+    gate = Gate("ask", workspace, allowed_tools=["read(~/key)"], home=home)
+    assert gate.decide(read(home / "key"), "read").kind == "allow"
+    assert Gate("ask", workspace).decide(read(workspace.root / "a"), "read").kind == "allow"
+
+
+def test_the_words_of_a_decision(workspace: Workspace, home: Path) -> None:
+    outside = Path("/etc/hosts")
+    table: list[tuple[Mode, Access, str]] = [
+        ("plan", edit(workspace.root / "a"), "Plan mode edits nothing."),
+        ("plan", command("ls"), "Plan mode runs no commands."),
+        ("edits", command("ls"), "Commands are asked about in edits mode."),
+        ("ask", edit(workspace.root / "a"), "Edits are asked about in ask mode."),
+        ("auto", read(outside), "/etc/hosts is outside the workspace."),
+        ("auto", Access("read", "?"), "An unknown path is outside the workspace."),
+        ("auto", edit(workspace.root / ".git" / "x"), "It writes to .git."),
+        ("auto", command("git push -f"), "Dangerous: git push overwrites or deletes what others may use."),
+    ]
+    for mode, access, reason in table:
+        assert Gate(mode, workspace, home=home).decide(access, "x").reason == reason
+
+
+def test_T56_a_folder_above_the_workspace_protects_nothing_in_it(tmp_path: Path) -> None:
+    root = tmp_path / ".claw" / "project"
+    root.mkdir(parents=True)
+    gate = Gate("auto", Workspace(root, root), home=tmp_path)
+    assert gate.decide(edit(root / "a"), "edit").kind == "allow"
+    assert gate.decide(edit(root / ".git" / "a"), "edit").kind == "ask"
+
+
+def test_T14_what_is_denied_is_refused_even_where_it_would_be_asked(workspace: Workspace, home: Path) -> None:
+    for mode in MODES:
+        gate = Gate(mode, workspace, disallowed_tools=["bash(rm)", "edit(.git)"], home=home)
+        for access, rule in ((command("rm -rf /"), "bash(rm)"), (edit(workspace.root / ".git" / "x"), "edit(.git)")):
+            decision = gate.decide(access, "bash" if access.command else "edit")
+            assert (decision.kind, decision.rule) == ("refuse", rule)
+
+
+def test_the_first_rule_that_asks_is_named(workspace: Workspace, home: Path) -> None:
+    asking = [
+        layer(workspace, home, "a", deny=["bash(curl)", "bash(wget)"], ask=["bash(git)", "bash(git log)"]),
+        layer(workspace, home, "b", ask=["bash(make)", "bash(git log)"]),
+    ]
+    gate = Gate("auto", workspace, asking, allowed_tools=["bash"], home=home)
+    for text, rule in (
+        ("echo curl wget; git log", "bash(curl)"), ("echo wget; make", "bash(wget)"), ("git log", "bash(git)"),
+        ("make", "bash(make)"), ("ls", "bash"),
+    ):  # fmt: skip
+        assert gate.decide(command(text), "bash").rule == rule, text
 
 
 def test_a_whole_tool_is_allowed_inside_only(workspace: Workspace, home: Path) -> None:
@@ -240,14 +296,35 @@ def test_B19_who_may_not_read_a_file_may_not_edit_it(workspace: Workspace, home:
     [
         "cat ../.env", "cat < ../.env", "cd .. && cat .env", "cp ../.env x", "base64 --wrap=0 ../.env", "dd if=../.env",
         "sh -c 'cat ../.env'", "cat ~/key", "cat ../secrets/*", "echo x > ../uv.lock", "sed -i s/a/b/ ../uv.lock",
-        "tee ../uv.lock", "cat ../x.lock ../uv.lock | tee ../uv.lock",
+        "tee ../uv.lock", "cat ../x.lock ../uv.lock | tee ../uv.lock", "cat ../{.env,x}", "cat ../keys/*", "pushd .. && cat .env",
+        "cd && cat key", "cd ~ && cat key", "cd ../lib; cd ..; cat .env", "cp --from=../.env x",
     ],
 )  # fmt: skip
 def test_B19_a_command_that_names_a_forbidden_path_is_asked_about(workspace: Workspace, home: Path, text: str) -> None:
-    denied = ["read(.env)", "read(secrets/**)", "read(~/key)", "edit(uv.lock)"]
+    denied = ["read(.env)", "read(secrets/**)", "read(keys/*)", "read(~/key)", "edit(uv.lock)"]
     gate = Gate("auto", workspace, disallowed_tools=denied, allowed_tools=["bash"], home=home)
     decision = gate.decide(command(text), "bash")
     assert (decision.kind, decision.only_once) == ("ask", True)
+
+
+def test_B19_programs_that_change_nothing_may_name_what_may_not_be_edited(workspace: Workspace, home: Path) -> None:
+    gate = Gate("auto", workspace, disallowed_tools=["edit(uv.lock)", "read(secrets)", "edit(~)"], home=home)
+    readers = "cat head tail wc nl ls stat file grep rg diff cmp cut echo printf test [ cd"
+    others = "cp mv rm sed tee touch sort vim python3 git"
+    assert [
+        name for name in readers.split() if gate.decide(command(f"{name} ../uv.lock"), "bash").kind != "allow"
+    ] == []
+    assert [name for name in others.split() if gate.decide(command(f"{name} ../uv.lock"), "bash").kind != "ask"] == []
+    assert [gate.decide(command(f"touch {path}"), "bash").kind for path in ("~", "~/x", "'~x'", "x~")] == [
+        *("ask", "ask"),
+        *("allow", "allow"),
+    ]
+
+
+def test_B19_what_names_no_path_is_no_path(workspace: Workspace, home: Path) -> None:
+    gate = Gate("auto", workspace, disallowed_tools=["read(src)"], home=home)
+    for text in ("cat /etc/hosts", "cat /etc/*", "cat 'a\0b' /x", "echo /" + "x" * 5_000):
+        assert gate.decide(command(text), "bash").kind == "allow", text
 
 
 @pytest.mark.parametrize("text", ["cat ../uv.lock", "ls -a ..", "cat .env", "git add .", "make", "grep -rn env ../src"])
@@ -260,7 +337,8 @@ def test_B19_a_long_command_is_judged_in_time(workspace: Workspace, home: Path) 
     gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
     start = time.process_time()
     wrapped = ("xargs " + "env " * 20_000, "xargs rm -rf " + "b " * 40_000, "xargs " + "rm " * 20_000)
-    for text in ("echo " + "a/b " * 20_000, "cd x; " * 10_000, "rm -rf " + "a " * 40_000, *wrapped):
+    runs = ("x" * 50_000, "a(){" * 10_000, "env " + "sh -c x " * 10_000, "{a,b} " * 10_000, "echo {" + "," * 40_000)
+    for text in ("echo " + "a/b " * 20_000, "cd x; " * 10_000, "rm -rf " + "a " * 40_000, *wrapped, *runs):
         gate.decide(command(text), "bash")
     assert time.process_time() - start < 3
 
@@ -277,126 +355,3 @@ async def test_a_call_that_fails_anyway_is_asked_about_only_where_reading_is(wor
     assert isinstance(await gate.authorize(call("edit"), failing(workspace.root / ".env"), person), Refused)
     await gate.authorize(call("edit"), failing(Path("/etc/hosts")), person)
     assert [request.paths for request in person.asked] == [("/etc/hosts",)]
-
-
-# ------------------------------------------------------------------ asking
-
-
-async def test_the_question_shows_exactly_what_would_happen(workspace: Workspace, home: Path) -> None:
-    person = Person(Allow())
-    gate = Gate("ask", workspace, home=home)
-    text = "git log \\\n  --oneline; echo '[/x]'"
-    assert await gate.authorize(call("bash"), command(text), person) == Allowed()
-    change = edit(workspace.root / "src" / "a")
-    assert await gate.authorize(call("edit"), change, person) == Allowed()
-    shell, file = person.asked
-    assert (shell.command, shell.rule) == (text, None)
-    assert (file.diff, file.paths, file.rule) == (change.diff, (str(change.paths[0]),), "edit(src/*)")
-
-
-async def test_once_is_once(workspace: Workspace, home: Path) -> None:
-    person = Person(Allow("once"))
-    gate = Gate("ask", workspace, home=home)
-    for _ in range(2):
-        await gate.authorize(call("bash"), command("git log"), person)
-    assert len(person.asked) == 2
-
-
-async def test_this_session_covers_what_the_rule_says_and_no_more(workspace: Workspace, home: Path) -> None:
-    person = Person(Allow("session"))
-    gate = Gate("ask", workspace, home=home)
-    for text in ("git log", "git log -1", "git log; ls"):
-        await gate.authorize(call("bash"), command(text), person)
-    assert [request.command for request in person.asked] == ["git log", "git log; ls"]
-    assert gate.session_rules == ("bash(git log)",)
-
-
-async def test_always_for_this_folder_is_kept_by_real_path(workspace: Workspace, home: Path, tmp_path: Path) -> None:
-    person = Person(Allow("folder"))
-    grants = Grants(tmp_path / "state" / "state.toml")
-    gate = Gate("ask", workspace, grants=grants, home=home)
-    assert await gate.authorize(call("bash"), command("pytest -q"), person) == Allowed()
-    assert grants.rules(workspace.root) == ("bash(pytest)",)
-    (tmp_path / "link").symlink_to(workspace.root)
-    later = Gate("ask", Workspace(tmp_path / "link", tmp_path / "link"), grants=grants, home=home)
-    assert later.decide(command("pytest tests"), "bash").kind == "allow"
-    elsewhere = Gate("ask", Workspace(tmp_path / "extra", tmp_path / "extra"), grants=grants, home=home)
-    assert elsewhere.decide(command("pytest tests"), "bash").kind == "ask"
-    assert not list(workspace.root.rglob("*.toml"))
-
-
-async def test_an_answer_for_longer_without_an_offered_rule_is_once(
-    workspace: Workspace, home: Path, tmp_path: Path
-) -> None:
-    grants = Grants(tmp_path / "state.toml")
-    for scope in ("session", "folder"):
-        gate = Gate("ask", workspace, grants=grants, home=home)
-        person = Person(Allow("session" if scope == "session" else "folder"))
-        for text in ("python3 x.py", "rm -rf ~"):
-            assert await gate.authorize(call("bash"), command(text), person) == Allowed()
-        assert [request.rule for request in person.asked] == [None, None]
-        assert gate.session_rules == () and grants.rules(workspace.root) == ()
-
-
-async def test_a_grant_that_cannot_be_kept_still_holds_for_the_session(
-    workspace: Workspace, home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    gate = Gate("ask", workspace, grants=Grants(tmp_path / "file" / "state.toml"), home=home)
-    assert gate.problems
-    answer = await gate.authorize(call("bash"), command("git log"), Person(Allow("folder")))
-    assert isinstance(answer, Allowed) and "this session only" in answer.note
-    assert gate.decide(command("git log"), "bash").kind == "allow"
-
-
-def test_T10_damaged_grants_grant_nothing(workspace: Workspace, home: Path, tmp_path: Path) -> None:
-    path = tmp_path / "state.toml"
-    path.write_text("[grants")
-    path.chmod(0o600)
-    gate = Gate("ask", workspace, grants=Grants(path), home=home)
-    assert "damaged" in gate.problems[0]
-    assert gate.decide(command("ls"), "bash").kind == "ask"
-
-
-def test_a_bad_granted_rule_is_ignored_and_said(workspace: Workspace, home: Path, tmp_path: Path) -> None:
-    grants = Grants(tmp_path / "state.toml")
-    for rule in ("nonsense(", "bash(ls)"):
-        grants.add(workspace.root, rule)
-    gate = Gate("ask", workspace, grants=grants, home=home)
-    assert "nonsense(" in gate.problems[0]
-    assert gate.decide(command("ls"), "bash").kind == "allow"
-
-
-async def test_a_refusal_carries_the_users_words(workspace: Workspace, home: Path) -> None:
-    gate = Gate("ask", workspace, home=home)
-    answer = await gate.authorize(call("bash"), command("make"), Person(Deny("use ninja [b]instead")))
-    assert isinstance(answer, Refused) and answer.by == "user" and "use ninja [b]instead" in answer.reason
-    assert [(refusal.tool, refusal.title, refusal.by) for refusal in gate.refusals] == [("bash", "make", "user")]
-
-
-@pytest.mark.parametrize(("mode", "by"), [("plan", "mode"), ("ask", "rule")])
-async def test_what_is_refused_is_asked_of_nobody(workspace: Workspace, home: Path, mode: Mode, by: str) -> None:
-    person = Person(Allow())
-    gate = Gate(mode, workspace, disallowed_tools=["bash(rm)"] if by == "rule" else [], home=home)
-    answer = await gate.authorize(call("bash"), command("rm x"), person)
-    assert isinstance(answer, Refused) and answer.by == by and not person.asked
-
-
-async def test_T08_without_a_person_what_would_ask_is_refused_and_listed(workspace: Workspace, home: Path) -> None:
-    gate = Gate("ask", workspace, home=home)
-    answer = await gate.authorize(call("bash"), command("make\nmake install"), None)
-    assert isinstance(answer, Refused) and answer.by == "print"
-    assert await gate.authorize(call("read"), read(workspace.root / "a"), None) == Allowed()
-    assert [(refusal.call_id, refusal.title, refusal.by) for refusal in gate.refusals] == [("c1", "make", "print")]
-
-
-async def test_T18_a_mode_that_changed_during_the_question_counts(workspace: Workspace, home: Path) -> None:
-    gate = Gate("ask", workspace, home=home)
-
-    async def switches_to_plan(request: ApprovalRequest) -> Answer:
-        gate.mode = "plan"
-        return Allow("session")
-
-    answer = await gate.authorize(call("edit"), edit(workspace.root / "a"), switches_to_plan)
-    assert isinstance(answer, Refused) and answer.by == "mode"
-    assert gate.session_rules == ()

@@ -1,3 +1,4 @@
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from agent.permissions.gate import Allowed, Gate, Mode, Refused
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.path_text import is_protected
 from agent.permissions.rules import RuleLayer, parse_rules
-from agent.permissions.sensitive import is_sensitive
+from agent.permissions.sensitive import NAME_GLOBS, is_sensitive, names_itself
 from agent.permissions.workspace import Workspace
 from agent.tools.base import Access
 from agent.tools.grep import Grep
@@ -20,12 +21,14 @@ SECRETS = """
 .env .env.local .env.production .ENV prod.env .envrc id_rsa id_ed25519 id_rsa.bak id_ecdsa_sk server.pem CA.PEM tls.key a.p12
 .netrc _netrc .pgpass .npmrc .pypirc .git-credentials credentials credentials.json secrets.yaml .aws/credentials .aws/config
 .ssh/config .ssh/known_hosts .gnupg/x .config/gh/hosts.yml .docker/config.json .kube/config client_secret_1.json
-service-account.json terraform.tfstate terraform.tfstate.backup sub/deep/.env
+service-account.json terraform.tfstate terraform.tfstate.backup sub/deep/.env id_dsa id_rsa-old a.pfx a.p8 a.jks a.keystore
+a.kdbx a.ppk .my.cnf .htpasswd .vault-token application_default_credentials.json secret.yml secrets.toml credentials.ini
+service_account-1.json .config/gcloud/x .password-store/x .SSH/x
 """
 PLAIN = """
 .env.example .env.sample env.py environment.ts .envoy id_rsa.pub id_ed25519.pub .ssh/id.pub keys.py key.txt keyboard.json
 credentials.py test_credentials.json credential_store.rs secrets.py monkey.md .docker/Dockerfile config.json README.md
-pem.txt src/key/index.ts
+.env.default secrets.defaults.yaml pem.txt src/key/index.ts gh/x .config/x config .kube/x
 """
 
 
@@ -46,17 +49,62 @@ def test_T55_files_for_secrets_are_told_by_their_names() -> None:
     assert [name for name in PLAIN.split() if is_sensitive(root / name)] == []
 
 
+def test_T55_the_globs_that_narrow_a_listing_leave_none_out() -> None:
+    folders = (
+        ".aws/",
+        ".ssh/",
+        ".gnupg/",
+        ".config/",
+        ".docker/",
+        ".kube/",
+        ".password-store/",
+        ".SSH/",
+        ".ENV",
+        "CA.PEM",
+    )
+    names = [name.rpartition("/")[2] for name in SECRETS.split() if not name.startswith(folders)]
+    assert [name for name in names if not any(fnmatch(name, glob) for glob in NAME_GLOBS)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "itself"),
+    [
+        (".env", "/p/.env", True),
+        ("./.env", "/p/.env", True),
+        ("**/.env", "/p/x/.env", True),
+        (".env*", "/p/.env.x", True),
+        ("*.pem", "/p/a.pem", True),
+        ("a/*.pem/", "/p/a/b.pem", True),
+        ("~/.ssh", "/h/.ssh/x", True),
+        (".ssh/**", "/p/.ssh/x", True),
+        ("~/.config/gh/*", "/h/.config/gh/hosts.yml", True),
+        ("tls.key", "/p/tls.key/server.pem", False),
+        ("*", "/p/.env", False),
+        ("**", "/p/.env", False),
+        ("?*", "/p/.env", False),
+        ("src/**/*", "/p/src/.env", False),
+        ("gh", "/p/gh/.env", False),
+        ("config.json/x/.docker", "/p/config.json/x/.docker/.env", False),
+        ("/", "/.env", False),
+    ],
+)
+def test_T55_which_patterns_mean_just_such_files(pattern: str, path: str, itself: bool) -> None:
+    assert names_itself(pattern, Path(path)) is itself
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_T55_reading_one_asks_in_every_mode(workspace: Workspace, mode: Mode) -> None:
     gate = Gate(mode, workspace, home=workspace.root.parent / "home")
-    for tool in ("read", "grep"):
+    for tool in ("read", "grep", "glob"):
         decision = gate.decide(read(workspace.root / ".env"), tool)
-        assert (decision.kind, decision.reason) == ("ask", ".env may hold secrets.")
+        assert (decision.kind, decision.reason, decision.only_once) == ("ask", ".env may hold secrets.", False)
     assert gate.decide(read(workspace.root / ".env.example"), "read").kind == "allow"
     # Why an edit fails would quote what stands there.
     failing = Access("edit", ".env", (workspace.root / ".env",), fails=True)
     for access in (failing, edit(workspace.root / ".env")):
         assert gate.decide(access, "edit").kind == ("refuse" if mode == "plan" else "ask")
+    if mode in ("edits", "auto"):
+        assert gate.decide(edit(workspace.root / ".env"), "edit").only_once
     free = edit(workspace.root / ".env.example")
     assert gate.decide(free, "edit").kind == {"plan": "refuse", "ask": "ask"}.get(mode, "allow")
 
@@ -129,6 +177,8 @@ async def test_T55_a_search_leaves_them_out_whatever_matches_and_says_how_many(
         ".git./config",
         ".git::$DATA",
         "．git/x",
+        "claw~1/x",
+        ".claw /x",
     ],
 )
 @pytest.mark.parametrize("mode", ["edits", "auto"])

@@ -45,3 +45,12 @@ def test_T91_what_a_killed_start_left_is_no_session_and_goes_with_the_next_one(t
     dead.touch()
     make_file(dead.with_suffix(".db"), one_row)
     assert not dead.exists()
+
+
+def test_what_is_left_of_a_session_that_came_to_be_all_the_same_goes_and_its_lock_stays_free(tmp_path: Path) -> None:
+    for name in ("x.db", "x.new", "x.new-journal", "x.lock"):
+        (tmp_path / name).touch()
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"x.db", "x.lock"}
+    SessionLock(tmp_path / "x.lock").release()
+    sweep(tmp_path / "nowhere")

@@ -152,6 +152,18 @@ def test_what_was_removed_by_hand_is_gone_from_listing_and_search(place: Place) 
         assert connection.execute("SELECT COUNT(*) FROM page").fetchone() == (1,)
 
 
+def test_a_session_whose_place_is_taken_is_not_given_up(place: Place) -> None:
+    path, _ = place.add(user("a walrus")), place.add(user("an ocelot"))
+    place.index.complete()
+    aside = path.rename(path.with_suffix(".aside"))
+    assert place.index.listing().gone == (path.stem,)
+    path.mkdir()
+    assert place.index.listing().gone == () and place.titles() == ["an ocelot"]
+    path.rmdir()
+    aside.rename(path)
+    assert place.index.listing().waiting == () and place.found("walrus") == [(path.stem, 1)]
+
+
 def test_T92_each_kind_of_bad_file_is_told_and_hides_no_other(place: Place) -> None:
     good = place.add(user("good"))
     damaged, newer = place.add(user("x " * 20_000)), place.add(user("newer"))
@@ -178,7 +190,7 @@ def test_T92_each_kind_of_bad_file_is_told_and_hides_no_other(place: Place) -> N
 
 
 def test_no_sessions_no_index(place: Place) -> None:
-    assert place.index.complete() == ([], []) and place.index.search("anything") == []
+    assert place.index.complete() == ([], []) and not place.file.exists() and place.index.search("anything") == []
     place.index.note(place.folder / "none.db")
     assert not place.folder.exists()
 
@@ -375,6 +387,7 @@ def test_a_search_that_takes_too_long_finds_nothing_and_harms_nothing(tmp_path: 
     place.index.complete()
     assert place.index.search("walrus", within_s=-1) == []
     assert place.index.listing().waiting == () and len(place.index.search("walrus", 9, within_s=60)) == 9
+    assert len(place.index.search("walrus", 1)) == 1 and place.index.search("walrus", -1) == []
 
 
 def test_a_long_result_is_found_by_its_beginning_and_its_end(place: Place) -> None:

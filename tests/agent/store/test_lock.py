@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from agent.store import sessions
-from agent.store.lock import NoLockError, SessionBusyError, SessionLock, ViewingLock, held, is_locked, unviewed
+from agent.store.lock import Holder, NoLockError, SessionBusyError, SessionLock, ViewingLock, held, is_locked, unviewed
+from tests.agent.processes.running import linux_only
 from tests.fakes.store_writer import written
 
 REPOSITORY = Path(__file__).parents[3]
@@ -165,3 +169,55 @@ def test_a_lock_that_cannot_be_made_is_told_from_one_that_is_held(tmp_path: Path
     with pytest.raises(NoLockError):
         SessionLock(tmp_path / "link.lock")
     assert not (tmp_path / "target").exists()
+
+
+def test_who_holds_it_is_named_while_such_a_process_runs() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert re.fullmatch(rf"process {os.getpid()}, since \d\d:\d\d", Holder(os.getpid(), time.time()).words)
+    assert re.fullmatch(r"since 1970-01-0\d \d\d:\d\d", Holder(ended.pid, 86_400.0).words)
+    assert Holder(1, 86_400.0).words.startswith("process 1, since"), "whoever it belongs to"
+    assert Holder(2**70, 86_400.0).words.startswith("since")
+
+
+def test_a_lock_file_is_private_and_says_nothing_but_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    path.write_text("x" * 200)
+    path.chmod(0o644)
+    lock = SessionLock(path)
+    assert re.fullmatch(rf"{os.getpid()} \d+\n", path.read_text()) and stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(SessionBusyError) as caught:
+        SessionLock(path)
+    assert caught.value.holder is not None and caught.value.holder.pid == os.getpid()
+    lock.release()
+    lock.release()
+    assert path.read_text() == ""
+
+
+@linux_only
+def test_no_lock_leaves_a_file_open(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+
+    def descriptors() -> list[str]:
+        return [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink() and link.exists()]
+
+    lock, reader = SessionLock(path.with_suffix(".lock")), ViewingLock(path)
+    before = sorted(descriptors())
+    with pytest.raises(SessionBusyError):
+        SessionLock(path.with_suffix(".lock"))
+    with pytest.raises(SessionBusyError, match="Session x is being read"), unviewed(path):
+        raise AssertionError
+    assert is_locked(path.with_suffix(".lock")) and not is_locked(path.with_suffix(".none"))
+    assert sorted(descriptors()) == before
+    lock.release()
+    reader.release()
+    reader.release()
+    assert not [name for name in descriptors() if name.startswith(str(tmp_path))]
+
+
+def test_reading_where_nothing_can_be_made_says_nothing(tmp_path: Path) -> None:
+    reader = ViewingLock(tmp_path / "nowhere" / "x.db")
+    reader.release()
+    (tmp_path / "x.viewing").mkdir()
+    with pytest.raises(NoLockError), unviewed(tmp_path / "x.db"):
+        raise AssertionError

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -132,6 +133,19 @@ def test_T96_an_older_session_that_somebody_reads_is_migrated_later(tmp_path: Pa
         assert layout(path) == 1
         reader.execute("COMMIT")
     assert migrate(path)
+
+
+def test_T96_where_a_copy_finds_no_room_none_is_begun(tmp_path: Path) -> None:
+    path = old_session(tmp_path / "old.db")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = path.stat().st_size
+    os.truncate(path, 1 << 43)  # takes no room itself
+    with pytest.raises(OSError, match="No space left"):
+        migrate(path)
+    assert layout(path) == 1 and not {name for name in names(tmp_path) if "migrating" in name}
+    os.truncate(path, size)
+    assert migrate(path) and [e.key for e in sessions.load(path).entries] == [1, 2, 3]
 
 
 CALLS = ("rename", "unlink", "openat", "fdatasync", "fsync", "pwrite64", "ftruncate")

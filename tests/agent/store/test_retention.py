@@ -68,6 +68,24 @@ def test_T99_a_session_that_was_gone_on_with_after_the_look_at_its_age_stays(tmp
     assert removal(tmp_path).remove([path], unless_since=limit).sessions == 1
 
 
+def test_what_was_written_at_the_limit_itself_stays(tmp_path: Path) -> None:
+    path = session(tmp_path, 30)
+    assert removal(tmp_path).are_old(30, NOW) == 0 and removal(tmp_path).are_old(29, NOW) == 1
+    assert removal(tmp_path).remove([path], unless_since=NOW - 30 * DAY).sessions == 0
+    path.unlink()
+    assert removal(tmp_path).remove([path], unless_since=NOW).sessions == 0, "it is gone already"
+
+
+def test_ages_are_counted_from_now(tmp_path: Path) -> None:
+    old, young = session(tmp_path, 40, "old"), session(tmp_path, 1, "young")
+    (tmp_path / "empty.db").touch()
+    assert removal(tmp_path).are_old(30) == 1
+    size = removal(tmp_path).size_bytes(old)
+    assert size >= old.stat().st_size + len("spill") and removal(tmp_path).size_bytes(tmp_path / "none.db") == 0
+    done = removal(tmp_path).remove_older(30)
+    assert (done.sessions, done.freed_bytes) == (1, size) and not old.exists() and young.exists()
+
+
 def test_a_session_goes_with_what_a_killed_migration_left_of_it(tmp_path: Path) -> None:
     path = session(tmp_path, 100)
     shutil.copy(path, tmp_path / "x.db.migrating")

@@ -24,7 +24,7 @@ from agent.store.preview import ending, last_messages
 from agent.store.removal import Removal
 from agent.store.schema import SchemaError
 from agent.store.titles import rename
-from agent.transcript import Assistant, Entry, Payload, Result, Rewind, Transcript, User, encode_payload
+from agent.transcript import Assistant, Entry, Payload, Result, Rewind, Setting, Transcript, User, encode_payload
 from providers.types import TextBlock, ToolCall, Usage
 from tests.faults import g02_damage, g09_resume
 from tests.faults.damage import KINDS, Original, make
@@ -319,6 +319,10 @@ def test_a_mark_stands_where_a_reply_would_answer_nothing_and_only_there() -> No
         return [e.key for e in mend(rows(*found)).entries if LOST_MESSAGE in str(e.payload)]
 
     assert marks((2, 1, reply())) == [1]
+    assert tree_of((2, 1, reply())) == [(1, None), (2, 1)]
+    gap = mend(rows((1, None, said()), (2, 1, reply()), (4, 3, Setting(mode="ask")), (5, 4, reply()), (6, 5, said())))
+    assert [(e.key, e.parent) for e in gap.entries] == [(1, None), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)]
+    assert gap.changed == {3, 4} and gap.missing == {3} and gap.entries[2].time_ms == 7
     assert marks((1, None, said()), (2, 1, reply()), (4, 3, reply())) == [3]
     assert marks((1, None, said()), (2, 1, reply("a")), (4, 3, reply())) == []  # a result was lost
     assert marks((1, None, said()), (2, 1, reply("a", "b")), (4, 3, Result("b", "bash", ())), (5, 4, reply())) == []

@@ -13,7 +13,7 @@ from agent.store import sessions
 from agent.store.base import Blob, QueuedMessage, SessionMeta
 from agent.store.lock import SessionBusyError
 from agent.store.schema import SchemaError
-from agent.store.session_file import SessionFile
+from agent.store.session_file import LONG_LOG_BYTES, SessionFile
 from agent.transcript import Entry, Rewind, Setting, Transcript, User
 from providers.types import TextBlock
 
@@ -53,6 +53,27 @@ async def test_a_session_comes_back_whole(tmp_path: Path) -> None:
     assert reopened.blob(blob.sha256) == blob.data
     with pytest.raises(KeyError):
         reopened.blob("0" * 64)
+    reopened.close()
+
+
+async def test_T90_a_long_log_is_emptied_and_never_begun_again_over_its_old_content(tmp_path: Path) -> None:
+    store = sessions.new_session(tmp_path, PROJECT, ignore)
+    log = store.path.with_name(store.path.name + "-wal")
+    sizes: list[int] = []
+    while sizes.count(0) < 3:
+        store.append([entry(len(sizes) + 1, "x" * 1_000_000)])
+        await store.durable(len(sizes) + 1)
+        await store.durable(len(sizes) + 1)  # the writer is behind what it did after the first answer
+        sizes.append(log.stat().st_size if log.exists() else 0)
+    assert 1_000_000 < max(sizes) < LONG_LOG_BYTES
+    # The next page is at the log's end: whatever a kill cuts off there, nothing follows it.
+    last = len(sizes) + 1
+    store.append([entry(last)])
+    await store.durable(last)
+    assert 0 < log.stat().st_size < 100_000
+    store.close()
+    reopened, loaded = sessions.open_session(store.path, ignore)
+    assert [each.key for each in loaded.entries] == list(range(1, last + 1))
     reopened.close()
 
 
