@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.fakes.session_kit import Desk, make_project
 from tests.tui.program import Program
@@ -17,7 +18,8 @@ def everything(*folders: Path) -> dict[str, bytes | None]:
 
 
 def without_key(desk: Desk, **env: str) -> Program:
-    return Program(desk, columns=160, rows=40, **dict.fromkeys(desk.wire.env, ""), **env)
+    surroundings: dict[str, Any] = {**dict.fromkeys(desk.wire.env, ""), **env}
+    return Program(desk, columns=160, rows=40, **surroundings)
 
 
 def test_without_a_key_the_demo_is_one_key_away_and_leaves_nothing(desk: Desk) -> None:

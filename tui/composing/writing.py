@@ -38,6 +38,8 @@ DRAFT_S = 0.5
 HINT_S = 4.0
 SCRIPTED = "scripted"
 """The provider of the demo."""
+READING = "Only for reading: /fork goes on in a copy, /resume opens another"
+DEMO = "Ask for something: any message plays the demo. / for commands"
 
 
 class Writing:
@@ -98,9 +100,10 @@ class Writing:
     def write_to(self, session: SessionControls, history_file: Path | None) -> None:
         """Say what can be written to a session that was opened. What is sent is kept from now on in `history_file`, except
         in the demo; a draft is kept from the next start on."""
-        if session.provider_name != SCRIPTED:  # a model that was set up just now
+        is_demo = session.provider_name == SCRIPTED
+        if not is_demo:  # a model that was set up just now
             self._history.keep_in(history_file)
-        self.composer.placeholder = Content(_invitation(session))
+        self.composer.placeholder = Content(READING if session.read_only else DEMO if is_demo else INVITATION)
 
     def remember(self, text: str) -> None:
         """Keep a text that was sent in the history."""
@@ -235,12 +238,3 @@ class Writing:
             self._hint(f"The image cannot be kept: {error}", HINT_S)
         finally:
             self._busy = False
-
-
-def _invitation(session: SessionControls) -> str:
-    """What the empty composer says."""
-    if session.read_only:
-        return "Only for reading: /fork goes on in a copy, /resume opens another"
-    if session.provider_name == SCRIPTED:
-        return "Ask for something: any message plays the demo. / for commands"
-    return INVITATION
