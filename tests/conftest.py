@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,13 @@ from tests.fakes.warm_claw import end_warm_claw
 for name, count in (("suite", SUITE), ("thorough", THOROUGH)):
     settings.register_profile(name, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
-gc.set_threshold(
-    20_000, 20, 50
-)  # as the program itself runs; otherwise a tenth of the time goes into looking for garbage
+# As the program itself runs; otherwise a tenth of the time goes into looking for garbage.
+gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores: a quarter of the time a test waits for a program or a clock."""
+    return (os.cpu_count() or 1) + 1
 
 
 _numbers = itertools.count()
