@@ -84,18 +84,22 @@ class Writing:
         self._app.run_worker(self._load(), exit_on_error=False)
 
     async def _load(self) -> None:
-        from tui.composing.drafts import Drafts
-
-        self._history.prepend(await asyncio.to_thread(self._history.read))
-        root = await asyncio.to_thread(project_root, self._cwd)
-        self._drafts = Drafts(self._drafts_folder, root)
-        draft = await asyncio.to_thread(self._drafts.adopt)
+        past, root, self._drafts, draft = await asyncio.to_thread(self._read)
+        self._history.prepend(past)
         if draft and self.composer.is_blank:
             self.composer.put(draft)
             self._hint("What you had not sent is back.", HINT_S)
         self._root = root
         if not self.composer.is_blank:  # written before that was known
             self._list_files()
+
+    def _read(self) -> "tuple[list[str], Path, Drafts, str]":
+        """In a thread: what was sent before, the project's root, its drafts, and the one that was not sent."""
+        from tui.composing.drafts import Drafts
+
+        root = project_root(self._cwd)
+        drafts = Drafts(self._drafts_folder, root)
+        return self._history.read(), root, drafts, drafts.adopt()
 
     def write_to(self, session: SessionControls, history_file: Path | None) -> None:
         """Say what can be written to a session that was opened. What is sent is kept from now on in `history_file`, except
