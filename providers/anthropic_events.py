@@ -92,7 +92,7 @@ def _odd_event(name: str, data: bytes, error: Exception) -> WireEvent | None:
     try:
         value = json.loads(data)
         kind = value.get("type", name) if isinstance(value, dict) else name
-        if kind not in _KNOWN:
+        if kind and isinstance(kind, str) and kind not in _KNOWN:
             return None
         return msgspec.convert(value, WireEvent)
     except (ValueError, RecursionError, msgspec.ValidationError):
