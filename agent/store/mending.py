@@ -93,6 +93,7 @@ class _Mending:
         """The last of the entries on the branch that make a message."""
         self._spoken: list[Payload | None] = []
         """The same as it was at each of the entries."""
+        self._calls: set[str] = set()
         self._gap: int | None = None
         """Before which entry something is lost since then."""
 
@@ -129,6 +130,12 @@ class _Mending:
             return not any(isinstance(block, ToolCall) for block in spoke.blocks)
         return spoke is None
 
+    def _makes_message(self, payload: Payload) -> bool:
+        """A result whose call was lost does not: the window leaves it out."""
+        if isinstance(payload, Result):
+            return payload.call_id in self._calls
+        return isinstance(payload, User | Assistant | Compaction)
+
     def _mark(self, place: int, key: int) -> None:
         """Put a mark before the entry at a place, where something is lost; `key` is the entry's that is to come."""
         after = self.entries[place] if place < len(self.entries) else None
@@ -145,7 +152,9 @@ class _Mending:
             self.changed.add(after.key)
 
     def _add(self, entry: Entry) -> None:
-        if isinstance(entry.payload, User | Assistant | Result | Compaction):
+        if isinstance(entry.payload, Assistant):
+            self._calls.update(block.id for block in entry.payload.blocks if isinstance(block, ToolCall))
+        if self._makes_message(entry.payload):
             self._spoke, self._gap = entry.payload, None
         elif isinstance(entry.payload, Rewind):
             target = bisect.bisect_left(self._keys, entry.parent) if entry.parent is not None else None

@@ -327,6 +327,10 @@ def test_a_mark_stands_where_a_reply_would_answer_nothing_and_only_there() -> No
     assert marks((1, None, said()), (2, 1, reply("a")), (4, 3, reply())) == []  # a result was lost
     assert marks((1, None, said()), (2, 1, reply("a", "b")), (4, 3, Result("b", "bash", ())), (5, 4, reply())) == []
     assert marks((1, None, said()), (2, 1, reply()), (3, 2, reply())) == []  # nothing is lost there
+    orphan = Result("gone", "bash", ())
+    assert marks((3, 2, orphan), (4, 3, orphan), (5, 4, reply())) == [2]  # its call is lost, and with it what was asked
+    assert marks((1, None, said()), (2, 1, reply()), (5, 4, orphan), (6, 5, reply())) == [4]
+    assert marks((1, None, said()), (4, 3, orphan), (5, 4, reply())) == []
     start: list[tuple[int, object, Payload | bytes]] = [(1, None, said()), (2, 1, reply()), (3, 2, said())]
     assert marks(*start, (4, None, Rewind()), (6, 5, reply())) == [5]
     assert marks(*start, (4, 2, Rewind()), (6, 5, reply())) == [5]
