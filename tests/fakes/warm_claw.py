@@ -5,6 +5,7 @@ module it is that process: over the socket on standard input it is given one JSO
 it answers with the new process's id and, in the end, its wait status, and up to three for the standard streams.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -181,6 +182,7 @@ def _become_claw(asked: Mapping[str, Any], streams: Sequence[int]) -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # to take everything apart would copy all that was shared
