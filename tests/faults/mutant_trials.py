@@ -187,7 +187,7 @@ def _pytest(folder: Path, paths: Iterable[str], plugin: object) -> int:
     os.environ |= {"PYTHONPATH": str(folder), "CLAW_HOME": str(folder / "home"), "HOME": str(folder / "home")}
     (folder / "home").mkdir(exist_ok=True)
     options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    options += ["--hypothesis-seed=0", f"--basetemp={folder / 'tmp'}"]
+    options += ["--hypothesis-seed=0", f"--basetemp={folder.with_name(folder.name + '-tmp')}"]
     return pytest.main([*options, *sorted(paths)], plugins=[plugin])
 
 
