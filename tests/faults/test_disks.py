@@ -325,6 +325,7 @@ def test_T97_who_leaves_with_unwritten_entries_all_the_same_is_told_on_the_termi
         with Program(desk, "-m", desk.model) as claw:
             claw.ready().say("first")
             claw.wait_for("goes on in memory")
+            claw.wait_for("An answer.")
             claw.idle()
             claw.say("/export out.md")
             claw.wait_for("Exported to")
