@@ -88,7 +88,8 @@ class WarmClaw:
         asked = {
             "argv": argv, "cwd": str(cwd), "env": dict(env), "terminal": terminal, "ignored": list(ignored), "umask": umask,
         }  # fmt: skip
-        ours, theirs = socket.socketpair()
+        # Each answer by itself: one that ends at once may give both before the first is read.
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._asking:
             socket.send_fds(self._control, [json.dumps(asked).encode()], [theirs.fileno(), *streams])
         return Started(ours)
