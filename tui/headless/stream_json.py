@@ -1,7 +1,7 @@
 """`--output-format stream-json`: the events of a run as JSON lines, and what a run came to as the last one.
 
 A thread writes, so that a slow reader holds up neither the model nor a signal. claw's own keys never go out, wherever they
-stand in an event (a key that a model spells out in many small deltas cannot be seen there; the whole message is clean). What a
+stand in an event, nor in pieces: of a text that streams, what may be the beginning of a key waits for what follows. What a
 terminal might act on stands in the lines as JSON escapes.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent.events import Event
+from agent.events import Event, TextStreamed, ThinkingStreamed
 from tui.sanitize import spelled_json
 
 _REDACTED = b"[redacted]"
@@ -71,8 +71,12 @@ class EventStream:
         self.failed: Callable[[], None] = lambda: None
         """Called in the event loop, once, when nothing can be written any more."""
         self.error: OSError | None = None
-        forms = sorted({_in_json(secret) for secret in secrets}, key=len, reverse=True)
-        self._secrets = re.compile(b"|".join(map(re.escape, forms))) if forms else None
+        self._values = tuple(sorted(set(secrets), key=len, reverse=True))
+        """The longest first."""
+        self._whole = re.compile("|".join(map(re.escape, self._values)))
+        self._secrets = re.compile(b"|".join(re.escape(_in_json(value)) for value in self._values))
+        self._held: TextStreamed | ThinkingStreamed | None = None
+        """The newest piece of a text whose end may be the beginning of a secret."""
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
@@ -80,12 +84,44 @@ class EventStream:
         threading.Thread(target=self._write, name="standard output", daemon=True).start()
 
     def emit(self, event: Event) -> None:
-        if self.error is None:
-            self._lines.put(self.line(event))
+        if self.error is not None:
+            return
+        if self._values and isinstance(event, TextStreamed | ThinkingStreamed):
+            self._stream(event)
+            return
+        self._release()
+        self._lines.put(self.line(event))
+
+    def _stream(self, event: TextStreamed | ThinkingStreamed) -> None:
+        """Write a piece up to what may be the beginning of a secret; the rest comes with the next one of the same text."""
+        held = self._held
+        if held is not None and type(held) is type(event) and not event.opens_block:
+            event = type(event)(held.text + event.text, held.opens_block)
+        else:
+            self._release()
+        cut = self._beginning(event.text)
+        self._held = type(event)(event.text[cut:], event.opens_block and not cut) if cut < len(event.text) else None
+        if cut or self._held is None:
+            self._lines.put(self.line(type(event)(event.text[:cut], event.opens_block)))
+
+    def _beginning(self, text: str) -> int:
+        """Where the end of a text may be the beginning of a secret; else the text's length."""
+        whole = [found.end() for found in self._whole.finditer(text)]
+        newest = len(text) - len(self._values[0]) + 1
+        for start in range(max(0, newest, *whole), len(text)):
+            rest = text[start:]
+            if any(value.startswith(rest) for value in self._values):
+                return start
+        return len(text)
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._lines.put(self.line(self._held))
+            self._held = None
 
     def line(self, event: Event) -> bytes:
         data = encoded(event)
-        if self._secrets is not None:
+        if self._values:
             data = self._secrets.sub(_REDACTED, data)
         if not data.isascii() or b"\x7f" in data:
             data = spelled_json(data.decode()).encode()
@@ -97,6 +133,7 @@ class EventStream:
         Raises:
             OSError: it could not be written.
         """
+        self._release()
         self._lines.put(None)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._written.wait(), patience_s)
