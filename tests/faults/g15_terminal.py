@@ -13,6 +13,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,8 @@ EARLIER = "20260101-000001-ab01"
 """A session that stands there already."""
 GROUP = 2
 """Sequences of one attack: as many as are to be seen where a line is cut at 40 cells."""
+AT_ONCE = 3
+"""Attacks that run side by side: each one mostly waits for its screen."""
 WHOLE_SHARE = 0.05
 """Below this share only the turn is run."""
 _NO_LINE = str.maketrans("", "", "\r\n\0")
@@ -86,7 +89,7 @@ class Hostile:
         for number, sequence in enumerate(sequences):
             (project / f"Zfn{number}x{sequence.translate(_NO_NAME)}y.txt").write_text("x")
         (project / "bytes").write_bytes(
-            f"Zou{self.text()}".encode() + b"\n\x9b2J\x9d0;t\x9c\x90q\x9c\xff \x1b[31mred\x1b[0m\n"
+            f"Zou{self.text()} Zou".encode() + b"\n\x9b2J\x9d0;t\x9c\x90q\x9c\xff \x1b[31mred\x1b[0m\n"
         )
         (project / "evil.txt").write_text(f"Zgr{self.line}\nold\n")
         (project / ".claw" / "rules").mkdir(parents=True)
@@ -275,7 +278,23 @@ def _none(word: str) -> Callable[[str], bool]:
 
 
 def _in_a_frame(mark: str) -> Callable[[str], bool]:
-    return lambda text: "╭─ " in text and mark in text.rpartition("╭─ ")[2].partition("╰")[0]
+    """Whether it stands in the frame with a title that was drawn last, beside and below which others may be seen."""
+
+    def shown(text: str) -> bool:
+        lines = text.split("\n")
+        title = max((row for row, line in enumerate(lines) if "╭─ " in line), default=-1)
+        if title < 0:
+            return False
+        # A wide character in front of the frame counts as one.
+        left, right = max(0, lines[title].rfind("╭─ ") - 2), lines[title].rfind("╮") + 3
+        for line in lines[title:]:
+            if mark in line[left:right]:
+                return True
+            if "╰" in line[left : left + 5]:
+                break
+        return False
+
+    return shown
 
 
 # --------------------------------------------------------------------------- commands that print
@@ -327,11 +346,14 @@ def measure(share: float) -> Reading:
     groups = groups[: max(1, round(share * len(groups)))]
     whole = share >= WHOLE_SHARE
     wanted = set(SINKS if whole else IN_A_TURN)
-    runs: list[tuple[int, set[str], Seen]] = []
-    for sequences, split in groups:
+
+    def run(group: tuple[Sequence[str], bool]) -> tuple[int, set[str], Seen]:
+        sequences, split = group
         with arranged(sequences, split=split) as hostile:
-            seen = attack(hostile, whole=whole)
-        runs.append((len(sequences), wanted, seen))
+            return len(sequences), wanted, attack(hostile, whole=whole)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = list(pool.map(run, groups))
     if whole:
         with arranged(SENDABLE, split=False) as hostile:
             runs.append((len(SENDABLE), set(PRINTED), printed(hostile)))
@@ -341,7 +363,9 @@ def measure(share: float) -> Reading:
     )
     missed = set[str]().union(*(sinks - seen.reached for _, sinks, seen in runs))
     words = f"{trials:,} sequences in sinks: {leaked} reached the terminal, {markup} read as markup, {fetched} fetched"
-    words += f"; {wrong} runs not finished" if wrong else ""
+    if wrong:
+        first = next(fault for _, _, seen in runs for fault in seen.wrong)
+        words += f"; {wrong} runs not finished, one because {first}"
     words += f"; never shown: {', '.join(sorted(missed))}" if missed else ""
     return Reading(words, not (leaked or markup or fetched or wrong or missed))
 
