@@ -100,10 +100,10 @@ class Conversation:
             case wire.TAKEN:
                 self._supervisor = msgspec.json.decode(payload, type=int)
                 self._taken.set_result(None)
-            case wire.STARTED:
+            case wire.BORN:
                 self._group = msgspec.json.decode(payload, type=int)
-                if self._job is not None:
-                    self._job.started.set()
+            case wire.STARTED if self._job is not None:
+                self._job.started.set()
             case wire.LOOKED if self._job is not None:
                 self._job.take(payload)
             case wire.LIVE:

@@ -35,8 +35,9 @@ def failed(error: OSError | ValueError) -> bytes:
     return wire.frame(wire.FAILED, json.dumps(facts).encode())
 
 
-def start(request: "dict[str, Any]") -> "tuple[subprocess.Popen[bytes], int]":
-    """The command's process, in a session of its own, and where its output can be read without waiting.
+def start(request: "dict[str, Any]", channel: socket.socket) -> "tuple[subprocess.Popen[bytes], int]":
+    """The command's process, in a session of its own, and where its output can be read without waiting. It says on the
+    channel that it is born.
 
     Raises:
         OSError, ValueError: it cannot be started.
@@ -51,6 +52,7 @@ def start(request: "dict[str, Any]") -> "tuple[subprocess.Popen[bytes], int]":
             stdout=write_end,
             stderr=write_end,
             start_new_session=True,
+            preexec_fn=lambda: channel.sendall(wire.frame(wire.BORN, json.dumps(os.getpid()).encode())),
         )
     except BaseException:
         os.close(read_end)

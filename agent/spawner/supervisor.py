@@ -45,7 +45,7 @@ def supervise(channel: socket.socket) -> None:
         limit_commands()
         started_at = time.monotonic()
         with expendable():
-            process, output = start(request)
+            process, output = start(request, channel)
     except (OSError, ValueError) as error:
         channel.sendall(failed(error))
         return
@@ -79,7 +79,7 @@ class _Run:
         self.live = LiveSample()
         self.unseen = Unseen() if self.is_job else None
         self.sent_at = 0.0
-        self.outgoing = bytearray(wire.frame(wire.STARTED, json.dumps(pid).encode()))
+        self.outgoing = bytearray(wire.frame(wire.STARTED, b""))
         self.timeout_at = _NEVER if request["timeout_s"] is None else started_at + request["timeout_s"]
         self.tell_at: float | None = None
         """When to look for processes that were not told to end, and `tell_interval_s` what lies between two such looks."""

@@ -1,9 +1,10 @@
 """The frames between claw and the supervisor of one command: four bytes of length, one byte of kind, the payload.
 
 Claw sends one REQUEST (a JSON object), then at most the single byte CANCEL, and of a job any number of LOOK. The supervisor
-answers TAKEN before it starts anything, then STARTED, any number of LIVE, HEAD, TAIL and ENDED; or FAILED behind TAKEN. Of a
-job it answers LOOK by LOOKED, several at once by one, and says LOOKED once more in front of ENDED. Either side closing the
-connection ends the command at once.
+answers TAKEN before it starts anything, then STARTED, any number of LIVE, HEAD, TAIL and ENDED; or FAILED. In front of either
+stands BORN, which the command's process says itself before it does anything else, so that claw can end it whatever becomes of
+the supervisor. Of a job LOOK is answered by LOOKED, several at once by one, and LOOKED is said once more in front of ENDED.
+Either side closing the connection ends the command at once.
 """
 
 import json
@@ -25,6 +26,9 @@ REQUEST = ord("R")
 CANCEL = b"C"
 LOOK = b"L"
 TAKEN = ord("K")
+"""With the supervisor's process id."""
+BORN = ord("B")
+"""With the id of the command's process, which is also its group's."""
 STARTED = ord("S")
 LIVE = ord("O")
 LOOKED = ord("N")

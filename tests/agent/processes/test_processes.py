@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent.processes import CommandNotStartedError, Spawner, SpawnerError
+from agent.spawner import wire
+from agent.spawner.starting import start
 from tests.agent.processes.marks import children_of, comes_true, marked, new_mark, runs
 from tests.agent.processes.running import Run, command_line, linux_only, whole
 
@@ -229,6 +232,19 @@ async def test_a_command_that_kills_its_supervisor_gains_nothing(run: Run, murde
         await run(f"sleep {mark} & {murder}; sleep {mark}")
     assert await comes_true(lambda: not marked(mark))
     assert whole(await run("echo again")) == b"again\n"
+
+
+def test_a_command_tells_its_group_before_it_can_do_anything() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        request = {"argv": ["sh", "-c", "kill -9 $$"], "cwd": "/", "env": {"PATH": os.defpath}}
+        process, output = start(request, theirs)
+        os.close(output)
+        assert process.wait() == -signal.SIGKILL
+        assert ours.recv(100) == wire.frame(wire.BORN, str(process.pid).encode())
+        with pytest.raises(OSError):
+            start(request | {"argv": ["/no/such/program"]}, theirs)
+        assert ours.recv(100)[: wire.HEADER.size] == wire.HEADER.pack(len(str(process.pid)), wire.BORN)
 
 
 async def test_closing_ends_running_commands_and_cleans_up(tmp_path: Path) -> None:
