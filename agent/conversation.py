@@ -232,8 +232,11 @@ class Conversation:
         return any(message.delivery == "step" for message in delivered)
 
     def first_for_turn(self) -> QueuedMessage | None:
-        """The oldest message that is to have a turn of its own; no longer in the queue here, but still in the file."""
-        found = next((message for message in self.queue if message.delivery == "turn"), None)
+        """The message that the next turn begins with; no longer in the queue here, but still in the file. That is the newest
+        of those that a stopped turn did not take, as the others are delivered before it; else the oldest that is to have a
+        turn of its own."""
+        left = next((message for message in reversed(self.queue) if message.delivery == "step"), None)
+        found = left or next((message for message in self.queue if message.delivery == "turn"), None)
         if found is not None:
             self.queue.remove(found)
             self.show_queue()

@@ -6,6 +6,7 @@ import msgspec
 
 from agent.events import (
     CompactionFinished,
+    CompactionStarted,
     Event,
     MessageCompleted,
     Notice,
@@ -55,6 +56,7 @@ def replay(branch: Iterable[Entry]) -> Iterator[Event]:
                     "info", f"Entry {entry.key} ({kind}, {size:,} bytes) is of a kind that this claw does not know."
                 )
             case Compaction() as compaction:
+                yield CompactionStarted(compaction.trigger, compaction.tokens_before)
                 yield CompactionFinished(
                     entry.key,
                     compaction.tokens_before,

@@ -123,7 +123,8 @@ class Session(SessionView):
         return await self._answer(message if isinstance(message, UserInput) else plain_input(message))
 
     async def prompt_next(self) -> TurnEnded | None:
-        """Run a turn with the oldest message that waited for the end of one; None if there is none.
+        """Run a turn with what a stopped one did not take, else with the oldest message that waited for the end of one; None
+        if there is neither.
 
         Raises:
             RuntimeError: a turn is running.

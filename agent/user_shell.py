@@ -25,8 +25,8 @@ from agent.user_input import UserInput
 if TYPE_CHECKING:
     from agent.conversation import Conversation
 
-TOOL = "!"
-"""Stands where tool events name their tool."""
+TOOL, QUIET_TOOL = "!", "!!"
+"""Stand where tool events name their tool; the second where the model is told nothing."""
 TIME_LIMIT_S = 24 * 3600
 MOST_COMMAND_BYTES = 100_000
 """Linux takes 128 KiB for one argument."""
@@ -61,7 +61,8 @@ class UserShell:
         assert task is not None
         self._tasks.add(task)
         try:
-            user = await run_user_command(command, self._spawner, self._cwd, self._talk.emit, self._talk.secrets)
+            tool = TOOL if in_window else QUIET_TOOL
+            user = await run_user_command(command, self._spawner, self._cwd, self._talk.emit, self._talk.secrets, tool)
             if in_window:
                 self._take_in(UserInput(f"! {command}", user))
         finally:
@@ -83,7 +84,7 @@ class UserShell:
 
 
 async def run_user_command(
-    command: str, spawner: Spawner, cwd: Path, emit: Emit, secrets: SessionSecrets | None = None
+    command: str, spawner: Spawner, cwd: Path, emit: Emit, secrets: SessionSecrets | None = None, tool: str = TOOL
 ) -> User:
     """Run a command in the user's name; its output streams as events. Cancelled, it is ended and the block says so.
 
@@ -92,7 +93,7 @@ async def run_user_command(
     It never raises for what the command does or is.
     """
     call_id = f"user-{next(_numbers)}"
-    emit(ToolStarted(call_id, TOOL, command))
+    emit(ToolStarted(call_id, tool, command))
     begun = time.monotonic()
     partial = ""
 
@@ -123,7 +124,7 @@ async def run_user_command(
     (block,) = user.blocks
     assert isinstance(block, ShellBlock)
     failed = outcome is None or outcome.status != "exited" or outcome.exit_code != 0
-    emit(ToolFinished(call_id, TOOL, 0, failed, secrets.details(details), block.output, len(user.redacted)))
+    emit(ToolFinished(call_id, tool, 0, failed, secrets.details(details), block.output, len(user.redacted)))
     return user
 
 

@@ -25,9 +25,11 @@ from providers.model_table import (
     table_row,
     thinking_style,
 )
+from providers.presets import PRESETS
 from providers.types import Effort, ProviderConfig, Usage, WireApi
 
 __all__ = [
+    "PRESETS",
     "Catalogue",
     "CatalogueEntry",
     "ModelFacts",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from providers.chat_quirks import ChatQuirks
+from providers.chat_quirks import ChatQuirks as ChatQuirks
 
 Effort = Literal["off", "low", "medium", "high"]
 WireApi = Literal["anthropic", "responses", "chat", "scripted"]

@@ -24,6 +24,7 @@ from tui.commands import is_command, run_command
 from tui.composing.writing import Writing
 from tui.current import CurrentSession
 from tui.feed import EventsArrived, SessionOpened
+from tui.init_command import typed_for
 from tui.overlays import Overlays
 from tui.painting import NarrowPainting
 from tui.presenter import Presenter
@@ -54,7 +55,7 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
     AUTO_FOCUS = "Composer"
     again_s = 1.5
     """Within this time a second Ctrl+C leaves."""
-    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (10, "-low"), (18, "-high")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (5, "-tiny"), (10, "-low"), (18, "-high")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "press_ctrl_c", show=False, priority=True),
         Binding("ctrl+q", "ignore", show=False, priority=True),
@@ -156,7 +157,7 @@ class ClawApp(tuning.SureTimers, NarrowPainting, ThemedApp):
         self._composer.take(message.choice)
 
     def on_stray_keys(self, message: StrayKeys) -> None:
-        self._composer.insert_text(message.text)
+        self._composer.insert_text(typed_for(message.text))
 
     def action_press_ctrl_c(self) -> None:
         if self.overlays.close_top() or self._copy_selection():

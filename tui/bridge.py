@@ -111,7 +111,8 @@ class SessionControls(Protocol):
         ...
 
     async def prompt_next(self) -> TurnEnded | None:
-        """Run a turn with the oldest message that waited for the end of one; None if there is none."""
+        """Run a turn with what a stopped one left, else with the oldest message that waited for the end of one; None if
+        nothing waits."""
         ...
 
     def steer(self, message: "str | UserInput", *, after_turn: bool = False) -> None:

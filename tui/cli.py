@@ -33,7 +33,7 @@ def _run_to_an_end(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except UsageError as error:
-        return _fail(str(error), "`claw --help` shows what there is.")
+        return _fail(str(error), error.remedy or "`claw --help` shows what there is.")
     except BrokenPipeError:
         _drop_output()
         return 141

@@ -15,6 +15,7 @@ from providers.types import Effort
 from tui.bridge import MODES, Launch, Mode, SessionControls, StrayKeys, Target
 from tui.composing.outgoing import Outgoing, joined
 from tui.feed import EventFeed, SessionOpened
+from tui.init_command import typed_for
 from tui.questions import ask_include, ask_secrets, make_approver, make_confirm
 from tui.session_seam import SessionTakenError, lost_text
 from tui.succession import go_on_as, told_of_copy
@@ -246,18 +247,31 @@ class CurrentSession:
         if message.text:
             self.send(message.text, message.mentions)
 
+    def send_waiting(self) -> None:
+        """Begin a turn with what a stopped one left waiting, or try again to open the session that messages wait for.
+        Nothing while something is under way: what waits is delivered then."""
+        session = self._session
+        if session is None:
+            if self._waiting and self._opening is not None:
+                self.open(self._target)
+        elif session.queued and not (session.read_only or self._settling or self.busy or session.running):
+            self._start("turn", lambda: self._run_turn(session))
+
     def take_back(self) -> str | None:
         """The newest message that waits for delivery, which then waits no longer; None if none does."""
         if self._waiting:
             message = self._waiting.pop()
             self._show_waiting()
-            return message.text
-        return self._session.take_back() if self._session is not None else None
+            return typed_for(message.text)
+        text = self._session.take_back() if self._session is not None else None
+        return typed_for(text) if text is not None else None
 
-    async def _run_turn(self, session: SessionControls, given: "str | UserInput") -> None:
-        """A turn, and one more for each message that waits for the end of one, as long as nothing goes wrong."""
+    async def _run_turn(self, session: SessionControls, given: "str | UserInput | None" = None) -> None:
+        """A turn (None: with what waits), and one more for each message that waits for the end of one, as long as nothing
+        goes wrong."""
         try:
-            ended: TurnEnded | None = await session.prompt(given)
+            ended: TurnEnded | None
+            ended = await (session.prompt_next() if given is None else session.prompt(given))
             while ended is not None and ended.reason == "done":
                 ended = await session.prompt_next()
         except Exception as error:

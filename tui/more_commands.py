@@ -10,6 +10,7 @@ import msgspec
 from providers.types import Effort
 from tui.bridge import Target
 from tui.launch.arguments import EFFORTS
+from tui.launch.listed_models import short_name
 
 if TYPE_CHECKING:
     from tui.commands import Desk
@@ -30,7 +31,7 @@ def effort(desk: "Desk", argument: str) -> None:
         return None
     offered = [level for level in EFFORTS if level in session.efforts]
     if not offered:
-        return desk.current.notice("info", f"{session.model} cannot be told how much to think.")
+        return desk.current.notice("info", f"{short_name(session.model)} cannot be told how much to think.")
     if not argument:
         now = session.effort or "as the provider decides"
         return desk.current.notice("info", f"Effort: {now}.", f"/effort {'|'.join(offered)} changes it.")

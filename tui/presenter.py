@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from agent import events
 from providers.types import TextBlock, ThinkingBlock
+from tui.init_command import typed_for
+from tui.launch.listed_models import short_name
 from tui.money import money
 from tui.tuning import Rest
 from tui.widgets.banner import Banner
@@ -25,7 +27,7 @@ _END_WORDS = {
     "refusal": ("warning", "The model refused to answer."),
     "no_answer": ("warning", "The model gave no answer."),
 }
-_STILL_WAITS = "What waits goes with your next message; Up takes it back."
+_STILL_WAITS = "Enter sends what waits, alone or before your next message; Up takes it back."
 _TRIGGERS = {"auto": "automatic", "manual": "by hand", "overflow": "overflow"}
 _COMPACTED_MORE = (
     "/undo compact takes it back, also after more talk and after a restart. Nothing is deleted: /history WORDS finds what "
@@ -99,13 +101,13 @@ class Presenter:
             case events.GaugeChanged():
                 self._show_gauge(event)
             case events.QueueChanged(texts=texts, after_turn=after_turn):
-                self._queue.after_turn, self._queue.texts = after_turn, texts
+                self._queue.after_turn, self._queue.texts = after_turn, tuple(map(typed_for, texts))
             case events.Notice(level=level, text=text, remedy=remedy):
                 self._transcript.add_notice(level, f"{text}\n{remedy}" if remedy else text)
             case events.SettingChanged():
                 self._show_setting(event)
             case events.UserMessageAdded(key=key, text=text):
-                self._transcript.add_user(key, text)
+                self._transcript.add_user(key, text, typed_for(text))
             case events.CompactionStarted() | events.CompactionProgress() | events.CompactionFinished():
                 self._show_compaction(event)
             case _:
@@ -118,8 +120,8 @@ class Presenter:
                 self._working.begin("starting")
             case events.StepStarted(model=model):
                 self._streamed = False
-                self._model = model
-                self._working.say(f"waiting for {model}")
+                self._model = short_name(model)
+                self._working.say(f"waiting for {self._model}")
             case events.MessageCompleted():
                 self._show_message(event)
             case events.RetryScheduled():
@@ -157,7 +159,7 @@ class Presenter:
         self._streamed = False
 
     def _show_tool(self, event: events.ToolStarted | events.ToolFinished) -> None:
-        alone = event.tool == "!" and not self._in_turn  # a command of the user's own
+        alone = event.tool in ("!", "!!") and not self._in_turn  # a command of the user's own
         if isinstance(event, events.ToolStarted):
             self._running_tools[event.call_id] = event.tool
             self._transcript.start_tool(event.call_id, event.tool, event.title)

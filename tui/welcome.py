@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tui.launch.listed_models import short_name
 from tui.widgets.status import short_folder
 
 
@@ -10,7 +11,7 @@ def welcome_text(version: str, cwd: Path, model: str) -> str:
     name = f"claw {version}".rstrip()
     return "\n".join(
         [
-            f"{name} · {short_folder(cwd)}" + (f" · {model}" if model else ""),
+            f"{name} · {short_folder(cwd)}" + (f" · {short_name(model)}" if model else ""),
             "Enter sends, also while it works; Shift+Enter or Ctrl+J makes a new line.",
             "Shift+Tab changes what may run without asking. Esc interrupts.",
             "/ shows the commands, F1 all keys.",

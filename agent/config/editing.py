@@ -85,7 +85,8 @@ def _checked(file: ConfigFile, key: str, raw: str) -> tuple[KeyPath, Any, bool]:
     found = candidates[0]
     if isinstance(tomllib_value(raw), dict):
         raise EditError(f"{format_key(path)} is a table.\nSet its keys one by one, or edit {file.path}.")
-    return (*path[: len(path) - len(inner)], *found.path), found.value, found.key.secret
+    hides = found.key.secret and found.key.name != "providers.*.base_url"  # an address with a key in it is refused
+    return (*path[: len(path) - len(inner)], *found.path), found.value, hides
 
 
 def tomllib_value(raw: str) -> Any:
@@ -97,7 +98,8 @@ def tomllib_value(raw: str) -> Any:
 
 
 def _no_key(key: str) -> EditError:
-    return EditError(f"{key!r} is no dotted key.\nWrite it as `claw config show` does: context.trigger, for instance.")
+    example = """context.trigger, for instance, or 'models."vendor/name".images'"""
+    return EditError(f"{key!r} is no dotted key.\nWrite it as `claw config show` does: {example}.")
 
 
 def _edit(file: ConfigFile, path: KeyPath, value: Any, lock: Path) -> tuple[bool, bool]:

@@ -21,9 +21,8 @@ from agent.config.key_paths import KeyPath
 from agent.config.schema import Background, InstructionFormat, InstructionLayer, Mode
 from agent.permissions.path_pattern import PathScope
 from agent.permissions.rules import RuleError, parse_rule
-from providers.chat_quirks import ChatQuirks
 from providers.models import ModelOverride
-from providers.types import Effort
+from providers.types import ChatQuirks, Effort
 
 Scope = Literal["user", "tighten", "any", "managed"]
 """`user`: ignored in the project's files. `tighten`: any layer may only make it stricter. `managed`: policy only."""

@@ -9,23 +9,24 @@ and only then bounded by managed, local and project. A provider with a wrong add
 default one, which the key may not be meant for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from agent.config.auth import key_problems, read_auth
+from agent.config.auth import key_fault, key_problems, read_auth
 from agent.config.files import Parsed, config_files, read_config
 from agent.config.key_paths import KeyPath, format_key
 from agent.config.keys import PROFILES
-from agent.config.merge import Merged, Origin, merge
+from agent.config.merge import BUILT_IN, KNOWN, Merged, Origin, merge
 from agent.config.override import environment_candidates, parse_overrides
 from agent.config.paths import Paths
 from agent.config.problems import Problem
 from agent.config.schema import Config, Layer
 from agent.config.validate import Candidate, Checked, Source, check
+from providers.models import is_loopback
 
 __all__ = ["LoadedConfig", "Origin", "Problem", "load_config"]
 
@@ -80,9 +81,10 @@ def load_config(
     chosen, problem = _profile(checks, profile)
     candidates += chosen
     problems += [problem] if problem is not None else []
-    merged = merge(sorted(candidates, key=lambda c: _ORDER.index(c.source.layer)))
+    candidates.sort(key=lambda c: _ORDER.index(c.source.layer))
+    stored, auth_problems = read_auth(paths.auth_file)
+    merged = merge(candidates, _reachable(candidates, env, stored))
     problems += merged.problems
-    _, auth_problems = read_auth(paths.auth_file)
     problems += auth_problems
     unusable = _unusable(faulty) | merged.unusable
     config = _config(merged, checks)
@@ -109,6 +111,21 @@ def _profile(checks: Sequence[Checked], name: str | None) -> tuple[list[Candidat
         return [], Problem("error", f"there is no profile {name!r}", "command line", remedy=remedy)
     values = [candidate for holder in holders for candidate in holder]
     return [msgspec.structs.replace(v, source=msgspec.structs.replace(v.source, layer="profile")) for v in values], None
+
+
+def _reachable(candidates: Sequence[Candidate], env: Mapping[str, str], stored: Collection[str]) -> frozenset[str]:
+    """The providers that the user has a key for, or that answer on this machine. `stored`: those with a key in auth.json."""
+    said = {c.path: c.value for c in reversed(candidates) if c.path[0] == "providers"}
+
+    def fact(name: str, field: str) -> str:
+        return str(said.get(("providers", name, field), KNOWN.get(name, {}).get(field, "")))
+
+    names = {*BUILT_IN, *(path[1] for path in said)}
+    return frozenset(
+        name
+        for name in names
+        if name in stored or not key_fault(env.get(fact(name, "key_env"), "")) or is_loopback(fact(name, "base_url"))
+    )
 
 
 def _within(path: KeyPath, profile: str | None) -> KeyPath:

@@ -3,7 +3,7 @@
 Pure: candidates come in, the highest layer first, and nothing is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +13,7 @@ from agent.config.key_paths import KeyPath, format_key
 from agent.config.problems import Problem
 from agent.config.schema import Config, Layer
 from agent.config.validate import Candidate
-from providers.models import ModelOverride
-from providers.presets import PRESETS
+from providers.models import PRESETS, ModelOverride
 
 KNOWN: dict[str, dict[str, Any]] = {
     name: {
@@ -46,15 +45,19 @@ class Merged(Struct):
     unusable: set[str]
 
 
-def merge(candidates: Sequence[Candidate]) -> Merged:
-    """Merge candidates that are sorted by layer, the highest first."""
+def merge(candidates: Sequence[Candidate], reachable: Collection[str] = ()) -> Merged:
+    """Merge candidates that are sorted by layer, the highest first.
+
+    `reachable` are the providers that the user has a key for, or that need none; where there are none, a project may name a
+    model of any known provider, since whoever starts has to get a key anyway.
+    """
     merged = Merged({}, {}, [], set())
     providers = {*BUILT_IN, *(c.path[1] for c in candidates if c.path[0] == "providers")}
     locked = {name for c in candidates if c.path == ("managed", "locked") for name in c.value}
     by_path: dict[KeyPath, list[Candidate]] = {}
     for candidate in candidates:
         is_locked = format_key(candidate.path) in locked and candidate.source.layer != "managed"
-        if not is_locked and not _foreign_model(candidate, providers, merged.problems):
+        if not is_locked and not _foreign_model(candidate, providers, reachable, merged.problems):
             by_path.setdefault(candidate.path, []).append(candidate)
     for path, given in by_path.items():
         value, used = _combine(path, given)
@@ -102,15 +105,17 @@ def _default(path: KeyPath) -> Any:
     return value
 
 
-def _foreign_model(candidate: Candidate, providers: set[str], problems: list[Problem]) -> bool:
+def _foreign_model(
+    candidate: Candidate, providers: set[str], reachable: Collection[str], problems: list[Problem]
+) -> bool:
     """Whether a project names a model of a provider that the user does not have."""
     if candidate.path not in _MODEL_KEYS or not candidate.from_project:
         return False
     provider = str(candidate.value).partition("/")[0]
-    if provider in providers:
+    if provider in (reachable or providers):
         return False
-    known = ", ".join(sorted(providers))
-    message = f"ignored: you have no provider {provider!r} (you have {known})"
+    missing = "key for" if provider in providers else "provider"
+    message = f"ignored: you have no {missing} {provider!r} (you have {', '.join(sorted(reachable or providers))})"
     name = format_key(candidate.path)
     problems.append(Problem("notice", message, candidate.source.name, candidate.line, key=name))
     return True

@@ -13,7 +13,7 @@ from agent.config.auth import key_fault, read_auth
 from agent.config.layers import LoadedConfig
 from agent.config.paths import Paths
 from agent.config.schema import ProviderSettings
-from providers.presets import PRESETS
+from providers.models import PRESETS
 from providers.types import ProviderConfig, Secret
 
 

@@ -7,9 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from providers.chat_quirks import ChatQuirks
 from providers.models import ModelOverride
-from providers.types import Effort, WireApi
+from providers.types import ChatQuirks, Effort, WireApi
 
 Layer = Literal["managed", "command line", "environment", "profile", "local", "project", "user", "default"]
 Mode = Literal["plan", "ask", "edits", "auto"]

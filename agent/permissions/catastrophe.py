@@ -18,7 +18,9 @@ mke2fs mkswap wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard cryptset
 badblocks flashrom
 """
 _DEVICE_TOOLS = frozenset(_DEVICE_TOOLS_TEXT.split())
-_POWER = frozenset(["shutdown", "reboot", "poweroff", "halt", "init", "telinit"])
+_POWER = frozenset(["shutdown", "reboot", "poweroff", "halt"])
+_INIT = frozenset(["init", "telinit"])
+_RUN_LEVEL = re.compile(r"[0-6sS]")
 _POWER_BY_WORD = frozenset(["systemctl", "loginctl"])
 _WRITERS = frozenset(["tee", "cp", "mv", "shred", "truncate", "install", "dd"])
 _ON_FILES = frozenset(["rm", "chmod", "chown", "chgrp", "setfacl", "mv", "find", "rsync"])
@@ -37,11 +39,21 @@ _FIND_FILTERS = frozenset(
         "-empty",
     ]
 )
-_JUDGED = _DEVICE_TOOLS | _POWER | _POWER_BY_WORD | _WRITERS | _ON_FILES | frozenset(("git", "kill", "crontab"))
+_JUDGED = (
+    _DEVICE_TOOLS
+    | _POWER
+    | _INIT
+    | _POWER_BY_WORD
+    | _WRITERS
+    | _ON_FILES
+    | frozenset(("git", "kill", "crontab", "unlink"))
+)
 _MAX_JUDGED = 500
 _MAX_OPERANDS = 1_000
 _DANGEROUS = frozenset(["rm", "dd", "shred", "wipefs", "mkfs", "blkdiscard"])
 _REMOVERS = frozenset(["rm", "unlink", "shred"])
+_PASSING_ON = frozenset(["xargs", "parallel"])
+_MAX_BEFORE = 100
 _FUNCTION = re.compile(r"([^\s;&|(){}]{1,100})\s{0,20}\(\s{0,20}\)\s{0,20}\{(?=([^}]{0,1000}))")
 
 
@@ -54,8 +66,11 @@ def catastrophe(command: str, scan: Scan, places: Places) -> str:
     judged = [argv for argv in scan.argvs if argv.name in _JUDGED or argv.name.startswith("mkfs")]
     if len(judged) > _MAX_JUDGED:
         return "it has too many commands to judge"
+    passes_on = any(argv.name in _REMOVERS and _gets_names(argv) for argv in judged)
     for argv in judged:
         if reason := _by_name(argv, precious):
+            return reason
+        if passes_on and argv.name == "find" and (reason := _on_find(argv.arguments, precious, removes=True)):
             return reason
     if precious.is_device(scan.targets):
         return "it writes to a device"
@@ -73,22 +88,33 @@ def _by_name(argv: Argv, precious: Precious) -> str:
         return f"{name} can destroy a disk"
     if name in _POWER or (name in _POWER_BY_WORD and _POWER.intersection(texts)):
         return f"{name} stops the machine"
+    if name in _INIT and any(word.expands or _RUN_LEVEL.fullmatch(word.text) for word in arguments):
+        return f"{name} stops the machine"
     if name in _WRITERS and precious.is_device(arguments):
         return f"{name} writes to a device"
     if name == "kill" and ("-1" in texts[1:] or texts == ["-1"]):
         return "it ends every process of the user"
     if name == "crontab" and any(re.match(r"-\w*r", text) for text in texts):
         return "it removes all scheduled jobs"
-    return _on_files(name, arguments, precious)
+    if name == "rm" and _is_for_what_find_found(argv, precious):
+        return ""
+    return _on_files(name, arguments, precious, gets_names=_gets_names(argv))
 
 
-def _on_files(name: str, arguments: tuple[Word, ...], precious: Precious) -> str:
+def _gets_names(argv: Argv) -> bool:
+    """Whether what it works on comes from another command."""
+    return any(program(word.text) in _PASSING_ON for word in argv.words[: min(argv.start, _MAX_BEFORE)])
+
+
+def _on_files(name: str, arguments: tuple[Word, ...], precious: Precious, *, gets_names: bool) -> str:
     options = [word for word in arguments if word.text.startswith("-")]
     operands = [word for word in arguments if not word.text.startswith("-")]
     if len(operands) > _MAX_OPERANDS:
         return f"{name} gets too many paths to judge"
     recursive = any(word.expands or re.match(r"-\w*[rR]|--r", word.text) for word in options)
     match name:
+        case "rm" if recursive and gets_names:
+            return "rm -r removes what another command names"
         case "rm":
             return _on_rm({word.text for word in options}, operands, recursive, precious)
         case "chmod" | "chown" | "chgrp" | "setfacl":
@@ -120,19 +146,33 @@ def _on_rm(options: set[str], operands: list[Word], recursive: bool, precious: P
     return ""
 
 
-def _on_find(arguments: tuple[Word, ...], precious: Precious) -> str:
+def _is_for_what_find_found(argv: Argv, precious: Precious) -> bool:
+    """Whether only the `{}` of a find is removed that finds neither everything nor what is precious."""
+    names = [program(word.text) for word in argv.words[: min(argv.start, _MAX_BEFORE)]]
+    if "find" not in names or argv.start > _MAX_BEFORE:
+        return False
+    operands = {word.text for word in argv.arguments if not word.text.startswith("-")} - {";", "+"}
+    return operands == {"{}"} and not _finds_far(argv.words[names.index("find") + 1 :], precious)
+
+
+def _on_find(arguments: tuple[Word, ...], precious: Precious, *, removes: bool = False) -> str:
     texts = [word.text for word in arguments]
     runs_remover = not EXEC_FLAGS.isdisjoint(texts) and not _REMOVERS.isdisjoint(map(program, texts))
-    if not ("-delete" in texts or runs_remover) or _narrows(texts):
-        return ""
+    if (removes or "-delete" in texts or runs_remover) and _finds_far(arguments, precious):
+        return "find could remove far too much"
+    return ""
+
+
+def _finds_far(arguments: tuple[Word, ...], precious: Precious) -> bool:
+    """Whether a find goes through a place that is precious and narrows by no name what it finds there."""
+    if _narrows([word.text for word in arguments]):
+        return False
     starts: list[Word] = []
     for word in arguments:
         if word.text.startswith("-") or word.text in ("(", "!"):
             break
         starts.append(word)
-    if not starts or any(map(precious.means, starts)):
-        return "find could remove far too much"
-    return ""
+    return not starts or any(map(precious.means, starts))
 
 
 def _narrows(texts: list[str]) -> bool:

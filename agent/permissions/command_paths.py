@@ -12,17 +12,19 @@ from msgspec import Struct
 
 from agent.permissions.shell import Scan
 from agent.permissions.shell_words import Word
+from agent.permissions.wildcards import Wildcards
 
 _MAX_WORDS = 2_000
 _MAX_FOLDERS = 8
 _MAX_PATH_CHARS = 4_096
+_MAX_NAMES = 5_000
 _READERS_TEXT = "cat head tail wc nl ls stat file grep rg diff cmp cut echo printf test [ cd"
 _READERS = frozenset(_READERS_TEXT.split())
 """Programs that change no file that is named to them."""
 
 
 class CommandPaths(Struct, frozen=True):
-    """Real absolute paths; a pattern stands as it is."""
+    """Real absolute paths; a pattern stands as it is and as what it matches now."""
 
     named: frozenset[Path]
     may_change: frozenset[Path]
@@ -74,14 +76,19 @@ def command_paths(scan: Scan, cwd: Path, home: Path) -> CommandPaths:
     # Of a command behind wrappers the first place where it may start has all its words.
     for argv in {id(argv.words): argv for argv in reversed(scan.argvs)}.values():
         (read if argv.name in _READERS else changed).extend(argv.arguments)
-    may_change = frozenset(_all_paths(changed, folders, home))
-    return CommandPaths(may_change | frozenset(_all_paths(read, folders, home)), may_change)
+    wildcards = Wildcards(_MAX_NAMES)
+    may_change = frozenset(_all_paths(changed, folders, home, wildcards))
+    return CommandPaths(may_change | frozenset(_all_paths(read, folders, home, wildcards)), may_change)
 
 
-def _all_paths(words: list[Word], folders: tuple[Path, ...], home: Path) -> Iterator[Path]:
+def _all_paths(words: list[Word], folders: tuple[Path, ...], home: Path, wildcards: Wildcards) -> Iterator[Path]:
     for word in list(dict.fromkeys(words))[:_MAX_WORDS]:
         for text in _texts(word):
-            yield from resolved(text, folders, home)
+            paths = resolved(text, folders, home)
+            yield from paths
+            if word.globs:
+                for path in dict.fromkeys(paths):
+                    yield from wildcards.matches(path)
 
 
 def _texts(word: Word) -> Iterator[str]:

@@ -288,7 +288,8 @@ class Gate:
         request = self._request(call, access, decision)
         answer = await approver(request)
         if isinstance(answer, Deny):
-            said = f" They said: {answer.reason}" if answer.reason.strip() else ""
+            reason = answer.reason.strip()
+            said = f" They said: {reason}{'' if reason.endswith(('.', '!', '?', '…')) else '.'}" if reason else ""
             text = f"The user refused this call, so it did not run.{said} Do not try the same in another way."
             return self._refuse(call, access, text, "user", answer.reason)
         after = self.decide(access, call.name)

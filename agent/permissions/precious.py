@@ -18,8 +18,8 @@ _SAFE_DEVICES = (
     *("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"),
     *("/dev/tty", "/dev/zero", "/dev/full", "/dev/fd/"),
 )
-_WILD = re.compile(r"[*?\[{]")
-_EVERYTHING = re.compile(r"([*?.{}]|\[[^]]*\])*")
+_WILD = re.compile(r"[*?\[]")
+_EVERYTHING = re.compile(r"([*?.]|\[[^]]*\])*")
 """A pattern without a letter of its own."""
 
 
@@ -47,8 +47,6 @@ class Precious:
             return True
         text = word.text
         if word.globs:
-            if "{" in text and re.search(r"[/~]|\.\.", text):
-                return True
             names = text.rstrip("/").split("/")
             first = next((index for index, name in enumerate(names) if _WILD.search(name)), len(names))
             if not all(map(is_everything, names[first:])):

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.permissions.braces import has_braces, without_braces
+from agent.permissions.braces import without_braces
+from agent.permissions.program_settings import set_programs
 from agent.permissions.shell_words import Word, split
 
 MAX_SIMPLE_CHARS = 10_000
@@ -30,12 +31,15 @@ env sudo doas su runuser pkexec command builtin exec nohup nice ionice chrt task
 time xargs parallel watch entr flock script strace ltrace valgrind perf gdb chroot unshare nsenter bwrap firejail
 fakeroot systemd-run systemd-inhibit caffeinate xvfb-run dbus-run-session start-stop-daemon busybox toybox trap
 coproc function ssh rlwrap torsocks proxychains proxychains4 catchsegv eatmydata setarch linux32 linux64
+gosu run0 numactl proot fakechroot hyperfine tmux screen
 """
 WRAPPERS = frozenset(_WRAPPER_NAMES.split())
 EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _BEFORE_COMMANDS = {
     **dict.fromkeys(("find", "fd", "fdfind"), (*EXEC_FLAGS, "-x", "-X", "--exec", "--exec-batch")),
     "git": ("foreach", "run"),
+    **dict.fromkeys(("uv", "poetry", "pipenv", "pdm", "hatch", "conda"), ("run",)),
+    **dict.fromkeys(("npm", "pnpm", "yarn"), ("exec", "dlx")),
 }
 """Words of programs that run others, behind which a command stands."""
 
@@ -103,15 +107,17 @@ def scan(text: str) -> Scan:
             uncertain = uncertain or "its quotes or parentheses do not match"
         targets.extend(parsed.targets)
         for words in parsed.commands:
-            for reading in (words, without_braces(words)) if has_braces(words) else (words,):
-                found = [Argv(reading, index) for index in _starts(reading, _skip_prefix(reading))]
-                argvs.extend(found)
-                uncertain = uncertain or _why_uncertain(found)
-                if len(found) > 1 or (found and _wraps(found[0].word.text)):
-                    code = reading[found[0].start + 1 :]
-                    # Also where it is glued to an option: `env -S'ls x'`, `--split-string='ls x'`.
-                    texts = (_OPTION.sub("", word.text, count=1) for word in code if _may_be_code(word.text))
-                    pending.extend((text, depth + 1) for text in texts)
+            reading = without_braces(words)
+            found = [Argv(reading, index) for index in _starts(reading, _skip_prefix(reading))]
+            argvs.extend(found)
+            uncertain = uncertain or _why_uncertain(found)
+            if len(found) > 1 or (found and _wraps(found[0].word.text)):
+                code = reading[found[0].start + 1 :]
+                # Also where it is glued to an option: `env -S'ls x'`, `--split-string='ls x'`.
+                texts = (_OPTION.sub("", word.text, count=1) for word in code if _may_be_code(word.text))
+                pending.extend((text, depth + 1) for text in texts)
+            programs = frozenset(argv.name for argv in found)
+            pending.extend((text, depth + 1) for text in set_programs(reading, programs))
     return Scan(tuple(argvs), tuple(targets), uncertain, _mentioned(text))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.config.private_file import create_private
 from agent.store.lock import SessionBusyError, SessionLock
 from agent.store.schema import connect, create_tables
+from agent.store.syncing import sync_folder
 
 NEW_SUFFIX = ".new"
 _PARTS = ("-wal", "-shm", "-journal", "")
@@ -42,7 +43,8 @@ def make_file(path: Path, fill: Callable[[sqlite3.Connection], object]) -> None:
         with contextlib.suppress(OSError):
             _remove(unborn)
         raise
-    _sync(path.parent)
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+        sync_folder(path.parent)
 
 
 def sweep(folder: Path) -> None:
@@ -63,12 +65,3 @@ def sweep(folder: Path) -> None:
 def _remove(unborn: Path) -> None:
     for part in _PARTS:
         unborn.with_name(unborn.name + part).unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -7,7 +7,9 @@ program dies, the next opening ends what was begun. The old one with its log goe
 """
 
 import contextlib
+import errno
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -19,7 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from agent.config.paths import ensure_private_dir
 from agent.store.lock import is_locked
 from agent.store.reading import DamagedFileError, read_meta, read_quietly
+from agent.store.scan import status_of
 from agent.store.schema import VERSION, SchemaError, connect, create_tables, version_of
+from agent.store.syncing import sync_file, sync_folder
 
 if TYPE_CHECKING:
     from agent.store.salvage_rows import Salvage
@@ -74,11 +78,13 @@ def replace_damaged(path: Path) -> str:
         try:
             with contextlib.closing(connect(work)) as connection:
                 found = _salvage_into(path, connection)
-            _to_disk(work, os.O_RDWR)
+            if work.with_name(f"{work.name}-wal").exists():  # closing could not bring it over
+                raise OSError(errno.EIO, "it was not written whole")
+            sync_file(work)
             work.replace(ready)
         finally:
             _remove_work(work)
-        _to_disk(real.parent, os.O_RDONLY | os.O_DIRECTORY)
+        sync_folder(real.parent)
         kept = _replace(path)
     except (OSError, sqlite3.Error) as error:
         raise SchemaError(
@@ -203,7 +209,7 @@ def _is_log_damaged(path: Path) -> bool:
 
 def _finish(path: Path) -> str:
     """End what a process that died had begun; what to tell."""
-    if not path.resolve().with_suffix(READY).exists():
+    if status_of(path.resolve().with_suffix(READY)) is None:
         return ""
     try:
         kept = _replace(path)
@@ -226,7 +232,7 @@ def _replace(path: Path) -> Path:
     for ending in _LOGS:  # SQLite would read the old log into the new file
         real.with_name(real.name + ending).unlink(missing_ok=True)
     ready.replace(real)
-    _to_disk(real.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(real.parent)
     return kept
 
 
@@ -244,14 +250,16 @@ def _keep(path: Path) -> Path:
         source, target = real.with_name(real.name + ending), kept.with_name(kept.name + ending)
         if source.exists():
             _second_name(source, target)
-    _to_disk(folder, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(folder.parent)
+    sync_folder(folder)
     return kept
 
 
 def kept_of(path: Path) -> list[Path]:
     """The files that were kept of a session that was damaged; they go when the user deletes the session."""
+    of_it = re.compile(re.escape(path.stem) + r"-\d{8}-\d{6}(-\d+)?\.db(-wal|-shm)?")
     with contextlib.suppress(OSError):
-        return [file for file in (path.parent / FOLDER).iterdir() if file.name.startswith(f"{path.stem}-")]
+        return [file for file in (path.parent / FOLDER).iterdir() if of_it.fullmatch(file.name)]
     return []
 
 
@@ -275,14 +283,6 @@ def _second_name(source: Path, target: Path) -> None:
 def _remove_work(work: Path) -> None:
     for ending in ("", *_LOGS):
         work.with_name(work.name + ending).unlink(missing_ok=True)
-
-
-def _to_disk(path: Path, flags: int) -> None:
-    fd = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _words(found: "Salvage", saved: str) -> str:

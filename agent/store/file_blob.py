@@ -1,7 +1,7 @@
 """A blob that is too large to be held in memory: it stands in a file, from which it is streamed into the session's.
 
 Whoever makes one leaves the file as it is. Decision: one that was lost all the same costs the blob, never the session: what
-is read for it then has not its hash.
+does not have its hash is not kept, and may still come.
 """
 
 import contextlib
@@ -45,7 +45,8 @@ class FileBlob(Struct, frozen=True):
 
 
 def insert(connection: sqlite3.Connection, blob: FileBlob) -> None:
-    """Write it within the transaction that is open, a piece at a time; nothing where the session has it already.
+    """Write it within the transaction that is open, a piece at a time; nothing where the session has it already, or where
+    its file no longer holds it.
 
     Raises:
         sqlite3.Error
@@ -54,6 +55,7 @@ def insert(connection: sqlite3.Connection, blob: FileBlob) -> None:
     if connection.execute(sql, (blob.sha256, blob.size_bytes)).rowcount != 1:
         return
     (row,) = connection.execute("SELECT rowid FROM blob WHERE sha256 = ?", (blob.sha256,)).fetchone()
+    digest = hashlib.sha256()
     with (
         contextlib.suppress(OSError),
         blob.path.open("rb") as source,
@@ -62,4 +64,7 @@ def insert(connection: sqlite3.Connection, blob: FileBlob) -> None:
         left = blob.size_bytes
         while left and (piece := source.read(min(_PIECE_BYTES, left))):
             target.write(piece)
+            digest.update(piece)
             left -= len(piece)
+    if digest.hexdigest() != blob.sha256:
+        connection.execute("DELETE FROM blob WHERE rowid = ?", (row,))

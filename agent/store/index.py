@@ -9,19 +9,21 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from agent.store.index_file import BUSY_S, IndexFile
-from agent.store.scan import FoundFile, look, scan
+from agent.store.scan import FoundFile, look, scan, status_of
 from agent.store.schema import SchemaError
 from agent.store.session_info import SessionInfo, StoredFacts, info_of, unread_info
 
 if TYPE_CHECKING:
     from agent.store.digest import Digest, Facts
     from agent.store.index_search import Found
+
+T = TypeVar("T")
 
 BATCH = 25
 """Sessions that are read before anything is shown of them, and written in one transaction."""
@@ -74,15 +76,15 @@ class SessionIndex:
         if not found.files:
             return Listing(problems=found.problems)
         rows = self._rows(_all_rows, BUSY_S)
-        decode = msgspec.json.Decoder(StoredFacts).decode
+        decoder = msgspec.json.Decoder(StoredFacts)
         infos: list[SessionInfo] = []
         waiting: list[FoundFile] = []
         problems = list(found.problems)
         for file in found.files:
             row = rows.pop(file.id, None)
-            if row is None or row.stamp != file.stamp:
+            stored = None if row is None else _decoded(decoder, row.facts)
+            if row is None or stored is None or row.stamp != file.stamp:
                 waiting.append(file)
-            stored = None if row is None else decode(row.facts)
             infos.append(unread_info(file) if stored is None else info_of(file, stored))
             if row is not None and stored is not None and stored.damage and row.stamp == file.stamp:
                 problems.append(stored.damage)
@@ -156,7 +158,7 @@ class SessionIndex:
             found = self._index.run(lambda c: search(c, words, limit, each, deadline, self._index.full_text))
         except sqlite3.OperationalError:
             return []
-        there = {id_: (self._folder / f"{id_}.db").is_file() for id_ in {hit.session for hit in found}}
+        there = {id_: look(self._folder / f"{id_}.db") is not None for id_ in {hit.session for hit in found}}
         return [hit for hit in found if there[hit.session]]
 
     # ------------------------------------------------------------------ reading sessions
@@ -165,16 +167,17 @@ class SessionIndex:
         from agent.store.digest import Facts, digest
 
         rows = self._rows(lambda c: _rows_of(c, [file.id for file in files]), busy_s)
+        decoder = msgspec.json.Decoder(Facts)
         digests: list[tuple[FoundFile, _Row | None, Digest]] = []
         problems: list[str] = []
         unreadable: list[str] = []
         for file in files:
             row = rows.get(file.id)
             try:
-                known = None if row is None else msgspec.json.decode(row.facts, type=Facts)
+                known = None if row is None else _decoded(decoder, row.facts)
                 digests.append((file, row, digest(file.path, known)))
             except SchemaError as error:
-                if file.path.exists():
+                if status_of(file.path) is not None:
                     problems.append(str(error).partition("\n")[0])
                 unreadable.append(file.id)
         with contextlib.suppress(sqlite3.OperationalError):  # another process writes: the next listing reads them again
@@ -223,6 +226,14 @@ class SessionIndex:
                 (number,),
             )
         connection.execute("DELETE FROM page WHERE session = ?", (number,))
+
+
+def _decoded(decoder: "msgspec.json.Decoder[T]", facts: bytes) -> T | None:
+    """None where the disk did not keep what was written; they are read again from the session's file then."""
+    try:
+        return decoder.decode(facts)
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return None
 
 
 def _all_rows(connection: sqlite3.Connection) -> dict[str, _Row]:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -98,7 +99,7 @@ class IndexFile:
             make_private(descriptor)
             make_folder_private(file.parent)
             os.close(descriptor)
-        if not file.is_file() or file.is_symlink():
+        if not _is_file(file):
             raise sqlite3.OperationalError(f"{file} is no file")
         uri = f"{file.absolute().as_uri()}?mode=rw"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=busy_s)) as connection:
@@ -146,6 +147,13 @@ def _inode(file: Path) -> int:
         return file.lstat().st_ino
     except OSError:
         return 0
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _remove(file: Path, inode: int) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent.config.private_file import create_private
 from agent.store.schema import STEPS, VERSION, connect, version_of
+from agent.store.syncing import sync_file, sync_folder
 
 COPY_SUFFIX = ".migrating"
 _LOGS = ("-wal", "-shm", "-journal")
@@ -32,6 +33,7 @@ def migrate(path: Path, steps: Mapping[int, Sequence[str]] = STEPS, version: int
         MigrationError: its content does not pass the check.
         OSError, sqlite3.Error: not done; for instance there is no room for a copy, or another program reads the file.
     """
+    path = path.resolve()  # a link goes on leading to it
     copy = path.with_name(path.name + COPY_SUFFIX)
     with contextlib.closing(connect(path)) as old:
         layout = version_of(old)
@@ -48,14 +50,14 @@ def migrate(path: Path, steps: Mapping[int, Sequence[str]] = STEPS, version: int
             _remove(copy)
             raise
     try:
-        _to_disk(copy, os.O_RDWR)
+        sync_file(copy)
         for ending in _LOGS:  # empty, and nobody writes but who holds the lock
             path.with_name(path.name + ending).unlink(missing_ok=True)
         copy.replace(path)
     except BaseException:
         _remove(copy)
         raise
-    _to_disk(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(path.parent)
     return True
 
 
@@ -92,14 +94,6 @@ def _copy(old: sqlite3.Connection, copy: Path, statements: Sequence[str], versio
 def _sizes(connection: sqlite3.Connection) -> list[int]:
     rows = [connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in _TABLES]
     return [*rows, *connection.execute("SELECT TOTAL(LENGTH(payload)) FROM entry").fetchone()]
-
-
-def _to_disk(path: Path, flags: int) -> None:
-    fd = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _remove(copy: Path) -> None:

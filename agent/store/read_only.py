@@ -41,9 +41,9 @@ class ReadOnlyStore:
             )
         except SchemaError:
             row = None
-        if row is None:
+        if row is None or not isinstance(row[0], bytes) or Blob.of(row[0]).sha256 != sha256:
             raise KeyError(sha256)
-        return bytes(row[0])
+        return row[0]
 
     async def durable(self, key: int) -> None:
         pass

@@ -2,12 +2,13 @@
 
 import contextlib
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from agent.store.base import SessionMeta
-from agent.store.scan import look
+from agent.store.scan import look, status_of
 from agent.store.schema import VERSION, SchemaError, check_version, connect, newer, version_of
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def reading(path: Path, *, settled: bool = False) -> Iterator[sqlite3.Connection
         DamagedFileError: damaged, or not a session file; also for what the caller's own queries meet.
         SchemaError: not ours to read.
     """
-    if path.exists() and not path.is_file():  # to open a pipe would wait for ever
+    if (status := status_of(path)) and not stat.S_ISREG(status.st_mode):  # to open a pipe would wait for ever
         raise SchemaError(f"{path} is no regular file, so it is no session.\nMove it out of that folder.")
     layout = 0
     try:

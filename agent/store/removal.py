@@ -44,20 +44,21 @@ class Removal:
 
         Raises:
             SessionBusyError: one is open, or is being read.
-            OSError: one cannot be deleted.
+            OSError: one cannot be deleted, or not all that belongs to it.
         """
-        done: list[str] = []
-        freed = 0
+        tried: list[Path] = []
+        removed, freed = 0, 0
         try:
             for path in paths:
                 size = self.size_bytes(path)
+                tried.append(path)
                 if self._remove(path, unless_since):
-                    done.append(path.stem)
+                    removed += 1
                     freed += size
         finally:
-            if done:
-                self._index.forget(done)
-        return Removed(len(done), freed)
+            if gone := [path.stem for path in tried if not os.path.lexists(path)]:
+                self._index.forget(gone)
+        return Removed(removed, freed)
 
     def are_old(self, days: int, now_s: float | None = None) -> int:
         """How many sessions `remove_older` would look at."""
@@ -80,12 +81,19 @@ class Removal:
             # Somebody may have gone on with it between the look at its age and the lock.
             if unless_since is not None and ((now := look(path)) is None or now.changed_s >= unless_since):
                 return False
+            failed: OSError | None = None
             # The session file first: without it the rest is nothing, whenever this ends.
             for file in self._files(path):
-                with contextlib.suppress(FileNotFoundError):
-                    file.unlink()
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError as error:
+                    if file == path:
+                        raise
+                    failed = failed or error  # nobody would find what is left to delete it later
             if path.stem.strip("."):  # a name of dots would be another folder
                 shutil.rmtree(self._spills / path.stem, ignore_errors=True)
+            if failed is not None:
+                raise failed
         return True
 
     def _files(self, path: Path) -> list[Path]:

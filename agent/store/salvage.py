@@ -11,13 +11,14 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from agent.store import salvage_pages as pages
 from agent.store.mending import MOST_KEY
 from agent.store.reading import lenient
 from agent.store.salvage_pages import PageFile, Value
 from agent.store.salvage_rows import Salvage, Saved
-from agent.store.scan import look
+from agent.store.scan import log_of, look
 from agent.store.schema import connect
 
 _SHA256_CHARS = 64
@@ -55,11 +56,10 @@ def opened(path: Path) -> Iterator[PageFile]:
         OSError: the file cannot be opened.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-    path = path.resolve()  # SQLite's log is beside the file that a link leads to
     database = os.open(path, flags)
     log: int | None = None
     try:
-        beside = path.with_name(path.name + "-wal")
+        beside = log_of(path)
         if beside.is_file():
             with contextlib.suppress(OSError):
                 log = os.open(beside, flags)
@@ -89,15 +89,19 @@ def meta_value(path: Path, name: str) -> str:
 
 
 def _by_sqlite(path: Path, saved: Saved) -> None:
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(_connected(path)) as source:
+    try:
+        source = _connected(path)
+    except sqlite3.Error:
+        return
+    with contextlib.closing(source):
         whole: tuple[tuple[str, _Take], ...] = ((_ENTRIES, saved.entry), (_BLOBS, saved.blob))
         for query, take in whole:
             if not _walk(source, query, take):
                 _walk(source, f"{query} DESC", take)
         beside: tuple[tuple[str, _Take], ...] = ((_META, saved.named), (_COUNTS, saved.count))
         for query, take in beside:
-            with contextlib.suppress(sqlite3.Error):
-                for row in source.execute(query):
+            for row in _readable(source, query):
+                if row is not None:
                     take(*row)
 
 
@@ -110,25 +114,39 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _queue_by_sqlite(path: Path, saved: Saved) -> bool:
     """Whether the whole queue could be read."""
+    rows: list[tuple[Any, ...]] | None = None
     with contextlib.suppress(sqlite3.Error), contextlib.closing(_connected(path)) as source:
-        for row in source.execute("SELECT * FROM queue ORDER BY id").fetchall():
-            saved.message(*row[:4])
-        return True
-    return False
+        rows = source.execute("SELECT * FROM queue ORDER BY id").fetchall()
+    for row in rows or ():
+        saved.message(*row[:4])
+    return rows is not None
 
 
 def _walk(source: sqlite3.Connection, query: str, take: _Take) -> bool:
-    """Up to the first row that cannot be read, or where the order breaks; whether all were read."""
-    last: int | None = None
+    """Up to the first row that cannot be read, or where the order breaks; whether all were read. The row before a break
+    may be the one with a wrong number, so it is not taken."""
+    before: tuple[Any, ...] | None = None
     grows = not query.endswith("DESC")
-    with contextlib.suppress(sqlite3.Error, OverflowError, MemoryError):
-        for number, *row in source.execute(query):
-            if last is not None and (number > last) != grows:
+    for row in _readable(source, query):
+        if before is not None:
+            if row is not None and (row[0] > before[0]) != grows:
                 return False
-            last = number
-            take(*row)
-        return True
-    return False
+            take(*before[1:])
+        if row is None:
+            return False
+        before = row
+    if before is not None:
+        take(*before[1:])
+    return True
+
+
+def _readable(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | None]:
+    """The rows up to the first that cannot be read, for which None stands. What goes wrong where they are written is not
+    hidden."""
+    try:
+        yield from source.execute(query)
+    except (sqlite3.Error, OverflowError, MemoryError):
+        yield None
 
 
 # --------------------------------------------------------------------------- by pages
@@ -148,6 +166,8 @@ def _by_pages(found: PageFile, saved: Saved) -> None:
 
 def _take_from_table(found: PageFile, saved: Saved, cell: pages.Cell, types: list[int]) -> None:
     if len(types) == 5 and types[0] == 0 and types[2] >= 13 and types[4] >= 12 and cell.rowid not in saved.entries:
+        if not cell.is_in_order:  # whose it is is not known
+            return
         row = _row(found, cell, types)
         if row is not None:
             saved.entry(cell.rowid, *row[1:])

@@ -7,7 +7,9 @@ The format is public: https://www.sqlite.org/fileformat2.html (2026-11).
 import errno
 import os
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from agent.store.salvage_log import LOG_HEADER_BYTES, LOG_MAGIC, Frame, log_frames, read_at
@@ -32,6 +34,8 @@ class Cell(NamedTuple):
     local: bytes
     overflow: int
     """Page where it goes on; 0 if it ends here."""
+    is_in_order: bool = True
+    """Whether its row id can be right: those of a page grow."""
 
 
 class PageFile:
@@ -144,8 +148,29 @@ def page_cells(page: bytes, usable: int, kind: int, *, is_first: bool = False) -
 def _cells_with_kind(page: bytes, usable: int, *, is_first: bool = False) -> Iterator[tuple[int, Cell]]:
     kind = page[_FIRST_HEADER_BYTES if is_first else 0] if len(page) > _FIRST_HEADER_BYTES else 0
     if kind in (TABLE_LEAF, INDEX_LEAF, INDEX_INTERIOR):
-        for cell in page_cells(page, usable, kind, is_first=is_first):
-            yield kind, cell
+        cells = list(page_cells(page, usable, kind, is_first=is_first))
+        right = _growing([cell.rowid or 0 for cell in cells]) if kind == TABLE_LEAF else None
+        for place, cell in enumerate(cells):
+            yield kind, cell if right is None or place in right else cell._replace(is_in_order=False)
+
+
+def _growing(numbers: Sequence[int]) -> set[int] | None:
+    """Places of the most numbers that grow from one to the next; None for all."""
+    if all(one < other for one, other in pairwise(numbers)):
+        return None
+    last: list[int] = []
+    """The lowest number at which a run of each length ends, and its place."""
+    places: list[int] = []
+    before: list[int] = []
+    for place, number in enumerate(numbers):
+        length = bisect_left(last, number)
+        last[length : length + 1], places[length : length + 1] = [number], [place]
+        before.append(places[length - 1] if length else -1)
+    found, place = set[int](), places[-1]
+    while place >= 0:
+        found.add(place)
+        place = before[place]
+    return found
 
 
 def children(page: bytes) -> list[int]:

@@ -86,12 +86,12 @@ class Saved:
             elif entry.key in mended.changed:
                 new = (entry.key, entry.parent, entry.kind, entry.time_ms, encode_payload(entry.payload))
                 self._target.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", new)
-        lost = self._lost_keys(mended)
+        lost = self._lost_entries(mended)
         self._write_meta(mended)
         named = {name for entry in mended.entries for name in blob_names(entry)}
         return Salvage(
             len(self.entries),
-            len(lost),
+            lost,
             len(self.blobs),
             len(named - self.blobs),
             len(self.messages),
@@ -99,11 +99,12 @@ class Saved:
             missing_bytes,
         )
 
-    def _lost_keys(self, mended: Mended) -> set[int]:
+    def _lost_entries(self, mended: Mended) -> int:
         lost = (self.unreadable | mended.missing) - self.entries.keys()
         if "id" in self.meta and "forked_from" not in self.meta:  # a fork has gaps where other branches were
-            lost.update(set(range(1, max(self.entries))) - self.entries.keys())
-        return lost
+            last = max(self.entries)
+            return last - len(self.entries) + sum(key > last for key in lost)
+        return len(lost)
 
     def _write_meta(self, mended: Mended) -> None:
         said = [entry.payload.cwd for entry in mended.entries if isinstance(entry.payload, Setting)]

@@ -5,6 +5,7 @@ Only regular files count, or links to such: opening a pipe or a device that has 
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 from msgspec import Struct
@@ -49,7 +50,8 @@ class Scan(Struct, frozen=True):
 def scan(folder: Path) -> Scan:
     """A folder that does not exist holds none."""
     databases: list[tuple[str, os.stat_result]] = []
-    logs: dict[str, os.stat_result] = {}
+    logs: dict[str, os.stat_result | None] = {}
+    links: list[str] = []
     problems: list[str] = []
     try:
         with os.scandir(folder) as found:
@@ -62,10 +64,13 @@ def scan(folder: Path) -> Scan:
                         problems.append(f"{folder / item.name} is no regular file, so it is no session.")
                     else:
                         databases.append((item.name, status))
+                        if item.is_symlink():
+                            links.append(item.name)
     except FileNotFoundError:
         return Scan()
     except OSError as error:
         return Scan((), (f"{folder} cannot be read: {error.strerror}.",))
+    logs.update((name[: -len(SUFFIX)], _status_of_log(folder / name)) for name in links)
     files = [_found(folder, name, status, logs.get(name[: -len(SUFFIX)])) for name, status in databases]
     files.sort(key=lambda file: (file.changed_s, file.name), reverse=True)
     return Scan(tuple(files), tuple(sorted(problems)))
@@ -73,16 +78,29 @@ def scan(folder: Path) -> Scan:
 
 def look(path: Path) -> FoundFile | None:
     """One session file as it is now; None if it is gone or no regular file."""
-    try:
-        status = path.stat()
-        if not path.is_file():
-            return None
-    except OSError:
+    status = status_of(path)
+    if status is None or not stat.S_ISREG(status.st_mode):
         return None
-    log = None
+    return _found(path.parent, path.name, status, _status_of_log(path))
+
+
+def log_of(path: Path) -> Path:
+    """Where SQLite keeps the log of a session file: beside the file that a link leads to."""
+    real = Path(os.path.realpath(path)) if path.is_symlink() else path
+    return real.with_name(f"{real.name}-wal")
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """None where there is nothing, and where nobody may look."""
     with contextlib.suppress(OSError):
-        log = path.with_name(path.stem + LOG_SUFFIX).stat()
-    return _found(path.parent, path.name, status, log)
+        return path.stat()
+    return None
+
+
+def _status_of_log(path: Path) -> os.stat_result | None:
+    with contextlib.suppress(OSError):
+        return log_of(path).stat()
+    return None
 
 
 def _regular(item: "os.DirEntry[str]") -> os.stat_result | None:
@@ -93,7 +111,8 @@ def _regular(item: "os.DirEntry[str]") -> os.stat_result | None:
 
 
 def _found(folder: Path, name: str, status: os.stat_result, log: os.stat_result | None) -> FoundFile:
-    has_log = log is not None and log.st_size > 0  # a reader leaves an empty one behind
+    # A reader leaves an empty one behind, and what is no file is no log.
+    has_log = log is not None and log.st_size > 0 and stat.S_ISREG(log.st_mode)
     stamp, size, changed = f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", status.st_size, status.st_mtime
     if log is not None and has_log:
         stamp += f":{log.st_size}:{log.st_mtime_ns}"

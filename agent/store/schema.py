@@ -4,6 +4,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from agent.store.scan import look
+
 VERSION = 2
 BUSY_S = 5.0
 """How long a connection waits for another one's lock."""
@@ -44,7 +46,7 @@ def connect(path: Path, *, read_only: bool = False, settled: bool = False) -> sq
     mode = "ro" if read_only else "rw"
     if settled:
         mode = "ro&immutable=1"
-    elif read_only and not os.access(path.parent, os.W_OK) and not _has_log(path):
+    elif read_only and not os.access(path.parent, os.W_OK) and (file := look(path)) and not file.has_log:
         # SQLite wants to make the log's index beside the file even to read; where it cannot, nobody can write either.
         mode = "ro&immutable=1"
     uri = f"{path.absolute().as_uri()}?mode={mode}"
@@ -55,13 +57,6 @@ def connect(path: Path, *, read_only: bool = False, settled: bool = False) -> sq
         connection.close()
         raise
     return connection
-
-
-def _has_log(path: Path) -> bool:
-    try:
-        return path.with_name(path.name + "-wal").stat().st_size > 0
-    except OSError:
-        return False
 
 
 def create_tables(connection: sqlite3.Connection) -> None:

@@ -21,6 +21,7 @@ from agent.store.file_blob import FileBlob, insert
 from agent.store.lock import SessionLock
 from agent.store.migration import migrate
 from agent.store.queue_rows import insert_message
+from agent.store.scan import log_of
 from agent.store.schema import BUSY_S, VERSION, connect, newer, version_of
 from agent.transcript import Entry, encode_payload
 
@@ -157,6 +158,7 @@ class SessionFile:
         self._close_reader()
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
         if was_written:
             self._on_closed(self.path)
 
@@ -241,6 +243,8 @@ class SessionFile:
             # What would be written now could not be read without what was in it.
             self._disconnect()
             raise FileNotFoundError("it was removed while the session was open")
+        if self._lock is None:  # closed, and gone on with all the same
+            self._lock = SessionLock(self.path.with_suffix(".lock"))
         try:
             connection = self._connection or self._connected()
             connection.execute("BEGIN IMMEDIATE")
@@ -255,9 +259,8 @@ class SessionFile:
     def _shorten_log(self) -> None:
         """Empty a log that is long. SQLite by itself begins again at its start, and a page that a kill cuts off there would
         look damaged: behind it stands what the log held before."""
-        log = self.path.with_name(f"{self.path.name}-wal")
         with contextlib.suppress(OSError, sqlite3.Error):
-            if self._connection is not None and log.stat().st_size >= LONG_LOG_BYTES:
+            if self._connection is not None and log_of(self.path).stat().st_size >= LONG_LOG_BYTES:
                 self._connection.execute("PRAGMA busy_timeout = 0")  # with a reader in it, the next commit tries again
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1_000)}")

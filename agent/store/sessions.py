@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 import secrets
 import sqlite3
 import time
@@ -81,7 +82,7 @@ def new_id(now_s: float | None = None) -> str:
 
 
 def _unused_id(folder: Path) -> str:
-    while any((folder / f"{(id_ := new_id())}{ending}").exists() for ending in (SUFFIX, *BESIDE)):
+    while any(os.path.lexists(folder / f"{(id_ := new_id())}{ending}") for ending in (SUFFIX, *BESIDE)):
         pass
     return id_
 

@@ -150,3 +150,25 @@ async def test_an_attached_image_waits_in_the_session_file_and_is_sent_after_a_r
         assert await talk.session.prompt_next() is not None
     (data,) = pictures(desk.bodies()[-1])
     assert Image.open(io.BytesIO(data)).size == (300, 100)
+
+
+async def test_what_a_stopped_turn_left_begins_the_next_one_in_order_before_what_waits_for_its_end(
+    one_desk: Desk,
+) -> None:
+    one_desk.wire.unfinished("Half")
+    for answer in ("Both.", "Later."):
+        one_desk.wire.reply(answer)
+    async with one_desk.open() as talk:
+        turn = asyncio.ensure_future(talk.session.prompt("first"))
+        await talk.seen(TextStreamed)
+        talk.session.steer("second")
+        talk.session.steer("for later", after_turn=True)
+        talk.session.steer("third")
+        talk.session.interrupt()
+        assert (await turn).reason == "interrupted"
+        await talk.session.prompt_next()
+        assert one_desk.wire.texts(one_desk.bodies()[-1])[-2:] == ["second", "third"]
+        assert talk.session.queued == ("for later",)
+        await talk.session.prompt_next()
+        assert await talk.session.prompt_next() is None and waiting(one_desk, talk.session.id) == []
+    assert said(one_desk) == ["first", "second", "third", "for later"]

@@ -55,7 +55,7 @@ async def test_two_marks_keep_it_out(desk: Desk) -> None:
     desk.wire.reply("Hello.")
     async with desk.open() as talk:
         await talk.session.run_shell("echo private", in_window=False)
-        assert finished(talk).output == "private"
+        assert finished(talk).output == "private" and talk.of(ToolStarted)[-1].tool == "!!"
         await talk.session.prompt("hello")
     assert "private" not in str(desk.bodies()) and blocks(desk) == []
 

@@ -67,7 +67,7 @@ class _Reader:
             case MessageCompleted():
                 self._move(event, {"in a step"}, "after a message")
                 self._unanswered = [b.id for b in event.blocks if isinstance(b, ToolCall) and b.finished]
-            case ToolStarted(tool="!") | ToolFinished(tool="!"):
+            case ToolStarted(tool="!" | "!!") | ToolFinished(tool="!" | "!!"):
                 self._own_commands ^= {event.call_id}
             case ToolProgress(call_id=call_id) if call_id in self._own_commands:
                 pass

@@ -179,6 +179,8 @@ class FakeSession:
             reason = await self._end
         finally:
             self._end = None
+            if reason == "done":  # a turn does not end before what steers it was delivered
+                self.queued = ()
             ended = TurnEnded(reason)
             self.emit(ended)
         return ended
@@ -197,9 +199,12 @@ class FakeSession:
         return await self.approver(request)
 
     async def prompt_next(self) -> TurnEnded | None:
-        if not self.later:
+        if self.queued:
+            text, self.queued = "\n".join(self.queued), ()
+        elif self.later:
+            text, *self.later = self.later
+        else:
             return None
-        text, *self.later = self.later
         self._show_queue()
         return await self.prompt(text)
 

@@ -120,7 +120,40 @@ async def test_after_an_interruption_it_is_told_what_becomes_of_what_waits() -> 
         await until(lambda: opener.session.running)
         opener.session.emit(QueueChanged(("use tabs",)))
         await press(app, "escape")
-        await until(lambda: "What waits goes with your next message" in screen_text(app))
+        await until(lambda: "Enter sends what waits" in screen_text(app))
+
+
+async def test_enter_on_an_empty_composer_sends_what_an_interruption_left() -> None:
+    async with running() as (app, opener):
+        await press(app, "enter")  # nothing waits yet
+        await type_in(app, "g")
+        await until(lambda: opener.session.running)
+        await type_in(app, "use tabs")
+        await press(app, *"later", "alt+enter")
+        await press(app, "enter")  # what waits is delivered by the turn
+        await until(lambda: "⇥ later" in screen_text(app))
+        await press(app, "escape")
+        await until(lambda: "Enter sends what waits" in screen_text(app))
+        await press(app, "alt+enter")
+        assert [text for kind, text in (c for c in opener.session.calls if len(c) == 2) if kind == "prompt"] == ["g"]
+        await press(app, "enter")
+        await until(lambda: ("prompt", "use tabs") in opener.session.calls and "↳" not in screen_text(app))
+        opener.session.end()
+        await until(lambda: ("prompt", "later") in opener.session.calls and "⇥" not in screen_text(app))
+
+
+async def test_enter_on_an_empty_composer_tries_again_to_open_the_session_that_messages_wait_for() -> None:
+    opener = Opener()
+    opener.error = OSError("no room")
+    async with running(opener, opened=False) as (app, _):
+        await until(lambda: "no room" in screen_text(app))
+        opener.gate.clear()
+        await type_in(app, "hello")
+        opener.gate.set()
+        await until(lambda: len(opener.targets) == 2 and screen_text(app).count("no room") == 2)
+        opener.error = None
+        await press(app, "enter")
+        await until(lambda: opener.sessions and ("prompt", "hello") in opener.session.calls)
 
 
 async def test_T67_ctrl_c_clears_first_and_leaves_when_pressed_twice() -> None:

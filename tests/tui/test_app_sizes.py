@@ -59,6 +59,21 @@ async def test_T66_the_timer_of_a_resize_fires_also_where_the_machine_stalls() -
         await until(lambda: fired)
 
 
+@pytest.mark.parametrize("size", [(20, 5), (30, 8)])
+async def test_a_tiny_screen_shows_that_claw_works_and_gives_the_row_back(size: tuple[int, int]) -> None:
+    async with running(size=size) as (app, opener):
+        before = rows(app)
+        await type_in(app, "g")
+        await until(lambda: "waiting" in rows(app)[-3] and " s" in rows(app)[-3])
+        assert "Ask for" in rows(app)[-2] and "ask" in rows(app)[-1]
+        await resize(app, size[0], 4)  # where there is no row to spare
+        assert "waiting" not in screen_text(app) and "Ask for" in rows(app)[-2] and "ask" in rows(app)[-1]
+        await resize(app, *size)
+        opener.session.end()
+        await until(lambda: "waiting" not in screen_text(app))
+        assert rows(app)[-2:] == before[-2:] and "g" in rows(app)[-3]
+
+
 @pytest.mark.parametrize(("size", "last"), [((80, 24), -1), ((40, 10), -1), ((20, 5), -1)])
 async def test_composer_and_status_stay_in_view(size: tuple[int, int], last: int) -> None:
     async with running(size=size) as (app, _):

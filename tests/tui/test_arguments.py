@@ -2,7 +2,9 @@ import re
 
 import pytest
 
+from tests.tui.in_process import Place
 from tui.launch.arguments import Arguments, UsageError, parse, split_rules
+from tui.launch.misspelt import errors_between
 
 
 def test_nothing_said_is_the_screen_with_every_default() -> None:
@@ -91,13 +93,51 @@ def test_wrong_usage_is_an_error_that_says_what(argv: list[str]) -> None:
         (["sessions"], "needs one of: list, show,"),
         (["completion"], "needs one of: bash, zsh, fish"),
         (["sesions", "list"], "no subcommand 'sesions'. Did you mean sessions?"),
+        (["sesions"], "no subcommand 'sesions'. Did you mean `claw sessions`?"),
+        (["Dcotor"], "no subcommand 'Dcotor'. Did you mean `claw doctor`?"),
         (["--profil", "x"], "no option --profil. Did you mean --profile?"),
         (["fix", "the", "bug"], "several words needs quotes"),
+        (["--profile", "x", "config", "show"], "A subcommand stands before all options: claw config"),
+        (["-p", "--output-format", "json", "do it"], "the next word as the prompt, here --output-format."),
+        (["-p", "--input-format", "stream-json"], "the next word as the prompt, here --input-format."),
     ],
 )
 def test_what_was_meant_is_guessed(argv: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=re.escape(told)):
         parse(argv)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--", "sesions"],
+        ["-p", "sesions"],
+        ["sesions", "-c"],
+        ["sesions please"],
+        ["help"],
+        ["session."],
+        ["configuring"],
+    ],
+)
+def test_any_word_can_be_a_prompt(argv: list[str]) -> None:
+    assert parse(argv).prompt == next(word for word in argv if not word.startswith("-"))
+
+
+def test_a_misspelt_subcommand_is_told_with_how_to_send_it(place: Place) -> None:
+    done = place.claw("sesions")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "claw: There is no subcommand 'sesions'. Did you mean `claw sessions`?\n"
+        "      To send it as a prompt: claw -- sesions, or claw -p sesions without a screen.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "errors"),
+    [("demo", 0), ("dmeo", 1), ("dem", 1), ("demos", 1), ("memo", 1), ("moed", 4), ("", 4), ("modem", 3)],
+)
+def test_typing_errors_are_counted(word: str, errors: int) -> None:
+    assert errors_between(word, "demo") == errors
 
 
 def test_subcommands() -> None:

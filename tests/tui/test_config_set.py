@@ -129,6 +129,7 @@ def test_B20_a_key_that_was_pasted_in_the_wrong_place_is_not_repeated(place: Pla
                       ("providers.x.api_key", "sk-secret-1")):  # fmt: skip
         done = place.claw("config", "set", *arguments)
         assert done.code == 2 and "sk-secret-1" not in done.out + done.err
+    assert "http://localhost:1" in place.claw("config", "set", "providers.x.base_url", "http://localhost:1").out
     done = place.claw("config", "set", "providers.x.headers.X-Token", "sk-secret-1")
     assert done.code == 0 and "sk-secret-1" not in done.out + done.err and "(hidden)" in done.out
 

@@ -4,6 +4,8 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from agent.events import CompactionFinished, CompactionProgress, CompactionStarted
+from agent.replay import replay
+from agent.transcript import Compaction, Entry
 from tests.tui.fake_session import FakeEditor, Opener
 from tests.tui.harness import press, running, screen_text, settle, type_in, until
 from tui.context_commands import CompactWish, PinWish, compact_wish, pin_wish
@@ -288,6 +290,17 @@ async def test_M7_calls_for_a_summary_are_counted_in_the_working_line() -> None:
         emit(CompactionFinished(9, 90_000, 9_000))
         await until(lambda: "Compacted 90.0k → 9.0k (automatic) · /undo compact" in screen_text(app))
         assert "summarising" not in screen_text(app)
+
+
+async def test_a_resumed_compaction_says_what_caused_it() -> None:
+    by_hand = Compaction("text", "summary", 1, "manual", 90_000, 12_000, cost_usd=0.012)
+    automatic = Compaction("text", "summary", 2, "auto", 80_000, 11_000)
+    past = tuple(replay([Entry(1, None, 0, by_hand), Entry(2, 1, 0, automatic)]))
+    async with running(Opener(past=past)) as (app, _):
+        await until(lambda: "Compacted 90.0k → 12.0k (by hand, $0.012) · /undo compact" in screen_text(app))
+        assert "Compacted 80.0k → 11.0k (automatic) · /undo" in screen_text(app) and "compacting" not in screen_text(
+            app
+        )
 
 
 async def test_completion_offers_the_forms_and_enter_opens_them() -> None:

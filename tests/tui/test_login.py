@@ -43,7 +43,7 @@ async def test_a_piped_key_is_kept_used_and_forgotten(desk: Desk) -> None:
 def test_a_person_is_asked_and_sees_nothing_of_the_key(place: Place, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "CLAW_HOME": str(place.home), "HOME": str(place.home)}
     with Terminal([sys.executable, "-m", "claw", "login"], cwd=place.project, env=env) as terminal:
-        terminal.wait_for("Whose key (anthropic, openai")
+        assert "anthropic, openai" in terminal.wait_for("Whose key?")
         terminal.type("anthropic\n")
         terminal.wait_for("it is not shown")
         terminal.type(f"{KEY}\n")

@@ -1,5 +1,6 @@
 """The list of models: facts in columns, the one in force marked, silent providers named, all asked side by side."""
 
+import asyncio
 import threading
 import time
 from pathlib import Path
@@ -11,13 +12,34 @@ from tests.fakes.model_server import ModelServer, json_reply
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import ChatSide
 from tests.tui.harness import press, resize, running, screen_text, type_in, until
-from tui.launch.listed_models import ModelChoice, SilentProvider, price_text, window_text
+from tui.launch.listed_models import ModelChoice, SilentProvider, price_text, short_name, window_text
 from tui.launch.model_choice import Models
 from tui.screens.model_lines import filtered, model_line, name_cells
 
 BIG = ModelChoice("anthropic/claude-big", window_tokens=1_000_000, price=(3.0, 15.0), thinking=True, images=True)
 SMALL = ModelChoice("scripted/demo", window_tokens=8_192)
 FREE = ModelChoice("here/gratis", window_tokens=131_072, price=(0.0, 0.0), images=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("llama.cpp//home/me/models/Small-1B.gguf", "llama.cpp/Small-1B"),
+        ("/home/me/models/Small-1B.gguf", "Small-1B"),
+        ("openrouter/vendor/model", "openrouter/vendor/model"),
+        ("vendor/model:free", "vendor/model:free"),
+        ("own//", "own//"),
+        ("", ""),
+    ],
+)
+def test_a_model_named_by_its_file_is_shown_by_the_end_of_the_path(name: str, shown: str) -> None:
+    assert short_name(name) == shown
+
+
+def test_a_path_stands_whole_in_the_list_where_it_has_room() -> None:
+    model = ModelChoice("llama.cpp//home/me/models/Small-1B.gguf")
+    assert "me/models" in model_line(model, 60, 50).plain
+    assert "llama.cpp/Small-1B" in model_line(model, 40, 30).plain
 
 
 async def test_the_list_shows_facts_the_one_in_force_and_who_was_silent() -> None:
@@ -49,6 +71,26 @@ async def test_enter_alone_keeps_the_model_in_force() -> None:
         await until(lambda: "claude-big" in screen_text(app))
         await press(app, "enter")
         await until(lambda: opener.session.calls == [("model", "scripted/demo")])
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"), [(["up", "up", "down", "down", "down"], FREE), (["down", *"claude"], BIG)]
+)
+async def test_keys_count_that_come_before_the_list(keys: list[str], expected: ModelChoice) -> None:
+    gate = asyncio.Event()
+
+    async def models() -> list[ModelChoice | SilentProvider]:
+        await gate.wait()
+        return [BIG, SMALL, FREE]
+
+    async with running(list_models=models) as (app, opener):
+        await type_in(app, "/model")
+        await until(lambda: "asking the providers" in screen_text(app))
+        await press(app, *keys)
+        gate.set()
+        await until(lambda: expected.name in screen_text(app) and "asking the providers" not in screen_text(app))
+        await press(app, "enter")
+        await until(lambda: opener.session.calls == [("model", expected.name)])
 
 
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 76, 102])

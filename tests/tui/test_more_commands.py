@@ -12,7 +12,7 @@ from agent.tools.details import DiffDetails, TextDetails
 from providers.errors import OverloadedError
 from providers.types import TextBlock, Usage
 from tests.tui.fake_session import Opener
-from tests.tui.harness import press, running, screen_text, settle, type_in, until
+from tests.tui.harness import press, resize, running, screen_text, settle, type_in, until
 from tests.tui.test_app_literal import ALL, CONTROLS, is_clean
 from tui.answers import answers, code_blocks
 from tui.bridge import Target
@@ -157,6 +157,38 @@ async def test_a_side_question_is_answered_in_a_dialog_and_stays_out_of_the_tran
         await press(app, "q")
         await until(lambda: len(app.screen_stack) == 1)
         assert "[b]red[/b]" not in screen_text(app)
+
+
+async def test_the_answer_is_drawn_as_replies_are_and_read_from_its_beginning() -> None:
+    text = "# Title\n\n**bold** and `code`\n\n| a | b |\n|---|---|\n| 1 | two |\n\n" + "\n".join(
+        f"- item {n}" for n in range(40)
+    )
+    async with running(Opener(aside_pieces=(text[:50], text[50:]), aside=SideAnswer(text))) as (app, opener):
+        opener.session.aside_gate.clear()
+        await type_in(app, "/btw why?")
+        await until(lambda: "• item 5" in screen_text(app))
+        shown = screen_text(app)
+        assert "▌ why?" in shown and "bold and code" in shown and "1 │ two" in shown and "**" not in shown
+        await press(app, "end")
+        assert "• item 38" in screen_text(app) and "▌ why?" not in screen_text(app)
+        opener.session.aside_gate.set()
+        await until(lambda: "kept nowhere" in screen_text(app) and "• item 39" in screen_text(app))
+        await press(app, "home", "down")
+        assert "▌ why?" not in screen_text(app) and "bold and code" in screen_text(app)
+        await resize(app, 30, 9)
+        assert "• item" not in screen_text(app) and "bold and code" in screen_text(app)
+
+
+async def test_an_answer_that_is_tried_again_begins_anew() -> None:
+    screen = SideQuestionScreen("why?")
+    async with running() as (app, _):
+        app.push_screen(screen)
+        screen.take("Half a sen")
+        await until(lambda: "Half a sen" in screen_text(app))
+        screen.start_over("busy [b]")
+        await until(lambda: "busy [b]; trying again" in screen_text(app) and "Half" not in screen_text(app))
+        screen.answer(SideAnswer("Whole."))
+        await until(lambda: "Whole." in screen_text(app) and "kept nowhere" in screen_text(app))
 
 
 async def test_the_answer_is_shown_while_it_is_written_and_escape_ends_the_call() -> None:

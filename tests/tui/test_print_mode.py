@@ -118,6 +118,16 @@ async def test_wrong_surroundings_end_with_2_too(desk: Desk) -> None:
     assert config.code == 2 and "config.toml" in config.err and "permissions" in config.err
 
 
+async def test_an_answer_that_was_cut_off_and_went_on_is_printed_whole(desk: Desk) -> None:
+    desk.wire.reply("First I look.", tools=[("glob", {"pattern": "*"})])
+    desk.wire.reply("The answer is ", cut=True)
+    desk.wire.reply("forty-two.")
+    assert await run(desk, "-p", "hi", "-m", desk.model) == Done(0, "The answer is forty-two.\n", "")
+    desk.wire.reply("I write.", tools=[("write", {"path": "a", "content": "x"})], cut=True)
+    desk.wire.reply("I did not.")
+    assert await run(desk, "-p", "hi", "-m", desk.model) == Done(0, "I did not.\n", "")
+
+
 async def test_a_failing_provider_ends_with_1_in_its_own_words(desk: Desk) -> None:
     done = await run(desk, "-p", "hi", "-m", desk.model, "--output-format", "json", env={"OPENAI_API_KEY": WRONG_KEY})
     assert done.code == 1

@@ -1,15 +1,17 @@
 """From an empty home to a first answer in the real program, by keys alone."""
 
 import json
+import shutil
 import socket
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.anthropic_wire import error_reply
 from tests.fakes.llama import llama_server, needs_llama
-from tests.fakes.model_server import ModelServer, json_reply
+from tests.fakes.model_server import Chunk, ModelServer, Reply, json_reply
 from tests.fakes.session_kit import Desk
 from tests.fakes.wires import KEY, AnthropicSide, ChatSide, Wire
 from tests.tui.program import Program
@@ -124,3 +126,33 @@ def test_from_an_empty_home_to_an_answer_of_llama_cpp_on_its_usual_port(
         claw.quit()
     assert 'model = "llama.cpp/' in (desk.home / "config" / "config.toml").read_text()
     assert not (desk.home / "data" / "auth.json").exists()
+
+
+def test_a_default_that_the_server_lacks_is_corrected_before_the_first_prompt_or_when_its_turn_has_ended(
+    anthropic_desk: Desk,
+) -> None:
+    desk, offered = anthropic_desk, "claude-sonnet-4-5-20250929"
+    listed = json_reply({"data": [{"id": "claude-haiku-9"}, {"id": offered}], "has_more": False})
+    (desk.home / "config" / "config.toml").unlink()
+    desk.wire.server.always("/v1/models", listed)
+    desk.wire.otherwise(lambda body: f"I am {body['model']}.")
+    with Program(desk, "at once", columns=100) as claw:
+        claw.wait_for(f"I am {offered}.")
+        claw.idle()
+        claw.quit()
+    assert [request.path for request in desk.wire.server.requests] == ["/v1/models", "/v1/messages"]
+
+    shutil.rmtree(desk.home / "cache" / "models")
+    gate, answer = threading.Event(), threading.Event()
+    desk.wire.server.always("/v1/models", Reply((Chunk(listed.chunks[0].data, after=gate),), headers=listed.headers))
+    desk.wire.reply("Not yet.", after=answer)
+    with Program(desk, columns=100) as claw:
+        claw.ready()
+        claw.say("quickly")
+        desk.wire.server.wait_for_requests(4)
+        gate.set()
+        claw.wait_for(lambda _: any((desk.home / "cache" / "models").glob("*.json")))
+        answer.set()
+        claw.wait_for("Not yet.")
+        claw.wait_for_status(f"(anthropic/{offered})")
+        claw.quit()

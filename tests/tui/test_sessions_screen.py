@@ -124,6 +124,25 @@ async def test_the_projects_sessions_are_shown_with_age_entries_cost_and_end(dis
         await until(lambda: opener.targets[-1] == Target("resume", other))
 
 
+async def test_keys_count_that_come_before_the_list(disk: Disk) -> None:
+    ids = [disk.add(f"session {n}") for n in range(4)]
+    for keys, expected in (("down up up down down", ids[1]), ("down " * 9, ids[0])):
+        gate = asyncio.Event()
+
+        async def late(gate: asyncio.Event = gate) -> Sequence[SessionSummary]:
+            await gate.wait()
+            return await disk.list_sessions()
+
+        async with running(size=(110, 38), list_sessions=late, stored_sessions=lambda: disk.stored) as (app, _):
+            app.overlays.pick_session()
+            await until(lambda: isinstance(app.screen, SessionsScreen) and "Looking" in screen_text(app))
+            await press(app, *keys.split())
+            gate.set()
+            await until(lambda: "session 0" in screen_text(app))
+            await at_rest(app)
+            assert selected(app) == expected
+
+
 async def test_a_session_is_found_by_a_word_in_it_and_titles_come_first(disk: Disk) -> None:
     in_text = disk.add("Something", reply("x " * 400 + "the zucchini is here" + " y" * 400))
     in_title = disk.add("Plant a zucchini")

@@ -19,9 +19,10 @@ from tui.bridge import NoKey, Target
 from tui.launch.listed_models import ModelChoice
 from tui.screens.setup import SetupScreen
 from tui.screens.setup_texts import typed_key_fault
-from tui.setup_seam import Candidate, FoundServer
+from tui.setup_seam import Candidate, FoundServer, Offer
 from tui.widgets.secret_field import SecretField
 
+LLAMA_EVERYWHERE = tuple((f"llama.cpp {n}", f"http://127.0.0.1:808{n}/v1") for n in range(4))
 MISSING = NoKey("~/.local/share/claw/auth.json", "~/.config/claw/config.toml")
 
 
@@ -60,6 +61,18 @@ def marked_label(app: ClawApp) -> str:
 
     lines = app.screen.query_one(ChoiceList)
     return "" if lines.highlighted is None else str(lines.get_option_at_index(lines.highlighted).prompt)[3:].strip()
+
+
+async def test_the_first_screen_leaves_the_composer_whole_where_it_has_room_and_is_cut_nowhere() -> None:
+    offers = tuple(Offer(f"p{n}", f"Provider {n}", f"P{n}_API_KEY") for n in range(8))
+    set_up = FakeSetUp(offers, LLAMA_EVERYWHERE, found=())
+    async with setting_up(set_up) as (app, _, _):
+        box, composer = app.screen.query_one("#box"), app.screen_stack[0].query_one("#composer")
+        await until(lambda: 0 < box.region.bottom <= composer.region.y)
+        await late_key(app, "l")
+        await until(lambda: "look again." in screen_text(app))
+        await settle(app)
+        assert "Enter chooses" in screen_text(app) and "Set up claw" in screen_text(app) and "─╯" in screen_text(app)
 
 
 async def test_the_first_screen_offers_everything_and_sends_nothing() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.terminal import Terminal
 from tests.tui.in_process import Place
 from tui.launch.arguments import SHELLS, SUBCOMMANDS
 from tui.launch.options import run_parser
@@ -93,6 +94,27 @@ def test_ids_of_sessions_come_from_claw_itself(scripts: dict[str, Path], place: 
         env = {"PATH": f"{place.home / 'bin'}:{os.environ['PATH']}"}
         done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
         assert done.stdout == "20261130-120000-abcd\n", words
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_what_is_typed(scripts: dict[str, Path], place: Place) -> None:
+    place.write(place.home / "bin" / "claw", "#!/bin/sh\necho '20261130-120000-abcd   now   fix it'\n").chmod(0o755)
+    env = {"PATH": f"{place.home / 'bin'}:{os.environ['PATH']}", "HOME": str(place.home), "LANG": "C.UTF-8"}
+    lines = {
+        "-r ": "-r 20261130-120000-abcd",
+        "sessions show ": "sessions show 20261130-120000-abcd",
+        "doc": "doctor",
+        "--mode p": "--mode plan",
+        "config set context.tri": "config set context.trigger",
+        "sessions export --output sch": "sessions export --output schema.json",
+    }
+    with Terminal(["zsh", "-f"], cwd=place.project, env=env) as zsh:
+        zsh.type(f"PS1='> '; autoload -U compinit; compinit -D -u; source {scripts['zsh']}; clear; echo ready\r")
+        zsh.wait_for(lambda text: text.startswith("ready"))
+        for typed, wanted in lines.items():
+            zsh.type(f"claw {typed}\t")
+            zsh.wait_for(f"> claw {wanted}")
+            zsh.type("\x15")
 
 
 def test_nothing_is_forgotten() -> None:

@@ -159,6 +159,9 @@ class Writing:
     def send(self, text: str, mentions: Sequence[str], *, after_turn: bool) -> None:
         self._hand_on(text, mentions, after_turn)
 
+    def send_waiting(self) -> None:
+        self._current.send_waiting()
+
     def take_back(self) -> str | None:
         return self._current.take_back()
 

@@ -14,8 +14,11 @@ from agent.events import (
     ToolStarted,
 )
 from agent.tools.details import RefusedDetails
-from providers.types import TextBlock, Usage
+from providers.types import TextBlock, ToolCall, Usage
 from tui.headless.stream_json import Refusal
+
+_GOES_ON = ("max_tokens", "pause_turn")
+"""After these the model is asked to go on exactly where it stopped."""
 
 
 class Collector:
@@ -26,6 +29,9 @@ class Collector:
         self._needs_price = has_cost_limit
         self._titles: dict[str, str] = {}
         self.text = ""
+        """The answer so far: the last message with words in it, and those that it went on from."""
+        self._goes_on = False
+        """Whether the next message goes on in the middle of the last one."""
         self.steps = 0
         self.usage = Usage()
         self.cost_usd: float | None = None
@@ -58,7 +64,9 @@ class Collector:
     def _take_message(self, event: MessageCompleted) -> None:
         text = "".join(block.text for block in event.blocks if isinstance(block, TextBlock))
         if text.strip():
-            self.text = text
+            self.text = self.text + text if self._goes_on else text
+        has_call = any(isinstance(block, ToolCall) for block in event.blocks)
+        self._goes_on = bool(text.strip()) and not has_call and event.stop_reason in _GOES_ON
         self._spent(event.usage, event.cost_usd)
         self.stop_reason = event.stop_reason
 

@@ -90,7 +90,11 @@ class Arguments(Struct, frozen=True):
 
 
 class UsageError(Exception):
-    """The command line is wrong; the text says how."""
+    """The command line is wrong; the text says how, and `remedy`, where it is not empty, what to do."""
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 def parse(argv: Sequence[str]) -> Arguments:

@@ -44,6 +44,18 @@ def choice_of(facts: ModelFacts) -> ModelChoice:
     )
 
 
+def short_name(name: str) -> str:
+    """A model, with or without its provider, as it is shown where room is short: of a model file's path the last part.
+
+    llama.cpp's server calls a model by the path it was started with.
+    """
+    provider, slash, model = ("", "", name) if name.startswith("/") else name.partition("/")
+    if not model.startswith("/"):
+        return name
+    last = model.rpartition("/")[2]
+    return f"{provider}{slash}{last.removesuffix('.gguf') or model}"
+
+
 def window_text(tokens: int) -> str:
     """For instance "200k" or "1M"; empty for 0."""
     if tokens >= 1_000_000:

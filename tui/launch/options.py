@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from claw import __version__
 from tui.launch.arguments import EFFORTS, MODES, SUBCOMMANDS, Arguments, UsageError, split_rules
+from tui.launch.misspelt import nearest_subcommand
 from tui.launch.subcommand_options import Parser, parse_subcommand
 
 _PROMPT_OPTIONS = ("-p", "--print", "--prompt")
@@ -31,6 +32,9 @@ def parse_options(argv: Sequence[str]) -> Arguments:
     """See `arguments.parse`."""
     if argv and argv[0] in SUBCOMMANDS:
         return parse_subcommand(argv[0], argv[1:])
+    if len(argv) == 1 and argv[0].isalpha() and (near := nearest_subcommand(argv[0])) is not None:
+        text = f"There is no subcommand {argv[0]!r}. Did you mean `claw {near}`?"
+        raise UsageError(text, f"To send it as a prompt: claw -- {argv[0]}, or claw -p {argv[0]} without a screen.")
     parser = run_parser()
     rest, prompt = _take_apart(parser, argv)
     return _collect(parser, rest, prompt)
@@ -89,6 +93,10 @@ def run_parser() -> Parser:
 
 def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt: str | None) -> Arguments:
     given, stray = parser.parse_known_args(list(argv))
+    if (stray or given.prompt) and print_prompt in parser._option_string_actions:
+        raise UsageError(
+            f"-p takes the next word as the prompt, here {print_prompt}. Write -p PROMPT behind the options."
+        )
     if stray:
         raise UsageError(_stray_text(parser, given.prompt or "", stray))
     if given.print_prompt is not None:  # as in -pPROMPT or -cp PROMPT, which only the parser takes apart
@@ -145,6 +153,8 @@ def _stray_text(parser: argparse.ArgumentParser, prompt: str, stray: Sequence[st
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     if option:
         return f"There is no option {option}.{meant}"
+    if prompt in SUBCOMMANDS:
+        return f"A subcommand stands before all options: claw {prompt} …"
     if near:
         return f"There is no subcommand {word!r}.{meant}"
     return "A prompt of several words needs quotes."

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tui.launch.wiring import Opener
 
 _LISTING_PATIENCE_S = 5.0
+_RETRY_S = 0.2
 
 
 def run_screen(startup: Startup) -> int:
@@ -124,13 +125,17 @@ class Screens:
     async def open(self, target: Target, emit: Emit, approver: Approver) -> SessionControls:
         demo = target.kind == "demo"
         opener = await asyncio.to_thread(self._opener, demo)
-        path = None
+        path, asked = None, False
         if target.kind in ("resume", "fork", "read"):
             from agent.store import sessions
 
             path = sessions.find(self._startup.paths.sessions, target.session_id)
         elif target.kind == "start":
             path = self.resumed()
+            if path is None and self._startup.arguments.prompt and not self._startup.has_listing():
+                # The prompt leaves as soon as the session is open, so the model must be right by then.
+                await opener.models.corrected_default(_LISTING_PATIENCE_S)
+                asked = True
         fork = target.kind == "fork" or (self._startup.arguments.fork and target.kind == "start")
         work = partial(opener.open, emit, approver, path, fork, asyncio.get_running_loop(), target.reason)
         opening = asyncio.ensure_future(asyncio.to_thread(work))
@@ -141,7 +146,7 @@ class Screens:
             raise
         self._session = session
         session.announce()
-        if not demo and path is None and self._startup.named_model is None:
+        if not demo and not asked and path is None and self._startup.named_model is None:
             self._spawn(self._correct_default(opener, session), "correct the default model")
         if not demo:
             self._spawn(self._delete_old(session), "delete old sessions")
@@ -254,8 +259,13 @@ class Screens:
             return self._openers[demo]
 
     async def _correct_default(self, opener: "Opener", session: "Session") -> None:
-        """Where no model was named: if the server does not offer ours, take the best of what it lists."""
+        """Where no model was named: if the server does not offer ours, take the best of what it lists, unless the user
+        has chosen one meanwhile."""
         with contextlib.suppress(Exception):
+            default = (session.provider_name, session.model)
             name = await opener.models.corrected_default(_LISTING_PATIENCE_S)
-            if name is not None and not session.running:
+            # Somebody was quicker than the listing; a session does not tell when its turn is over.
+            while name is not None and session.running:  # noqa: ASYNC110
+                await asyncio.sleep(_RETRY_S)
+            if name is not None and session is self._session and (session.provider_name, session.model) == default:
                 session.set_model(name)

@@ -111,14 +111,25 @@ class Startup(Struct, frozen=True):
 
     @property
     def mode(self) -> str:
-        wanted = self.arguments.mode or self.loaded.config.permissions.mode or "ask"
+        wanted = self._wanted_mode
         # What forbids could not be read: nothing may run unasked on the strength of the rest.
         return "ask" if self.loaded.damaged and wanted in ("auto", "edits") else wanted
 
     @property
+    def _wanted_mode(self) -> str:
+        return self.arguments.mode or self.loaded.config.permissions.mode or "ask"
+
+    @property
     def notices(self) -> tuple[Notice, ...]:
+        """What is wrong with the configuration, and what holds in spite of it."""
         levels = {"error": "error", "warning": "warning", "notice": "info"}
-        return tuple(Notice(levels[p.severity], str(p)) for p in self.loaded.problems)  # type: ignore[arg-type]
+        told = [Notice(levels[p.severity], str(p)) for p in self.loaded.problems]  # type: ignore[arg-type]
+        if self.loaded.has_errors:
+            text = "Everything else in the configuration holds."
+            if self.mode != (wanted := self._wanted_mode):
+                text += f" The mode is {self.mode} and not {wanted}, since what forbids something may be missing."
+            told.append(Notice("warning", text, "`claw config check` lists what is wrong."))
+        return tuple(told)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tui.exact import Row
+from tui.launch.listed_models import short_name
 from tui.money import money
 from tui.sanitize import one_line
 from tui.screens.message import MessageScreen
@@ -39,7 +40,7 @@ def cost_report_rows(report: "CostReport", breaks: "Sequence[CacheBreak]" = ()) 
 
 def _model_rows(model: "ModelCost") -> list[Row]:
     """Two lines, so that they can be read at any width."""
-    name = one_line(f"{model.provider}/{model.model}", 60)
+    name = one_line(short_name(f"{model.provider}/{model.model}"), 60)
     share = f" ({model.cached_share:.0%})" if model.cache_read_tokens else ""
     counts = (
         f"new {short_tokens(model.input_tokens)}",

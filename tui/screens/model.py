@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from textual import events
 from textual.content import Content
-from textual.widgets import OptionList, Static
+from textual.widgets import Static
 
 from tui.current import said
 from tui.launch.listed_models import Listing, ModelChoice, SilentProvider, abilities_text
@@ -41,14 +41,11 @@ class ModelScreen(Picker):
         models = [item for item in listed if isinstance(item, ModelChoice)]
         silent = [item for item in listed if isinstance(item, SilentProvider)]
         self._by_name = {model.name: model for model in models}
-        self.fill([_line(model) for model in models], "No list. A typed name works.")
-        self._mark_current([model.name for model in models])
+        names = [model.name for model in models]
+        marked = names.index(self._current) if self._current in names else 0
+        self.fill([_line(model) for model in models], "No list. A typed name works.", marked)
         if silent:
             self._tell(silent, has_models=bool(models))
-
-    def _mark_current(self, names: list[str]) -> None:
-        if self._current in names and not self.is_filtered:
-            self.query_one("#lines", OptionList).highlighted = names.index(self._current)
 
     def _tell(self, silent: list[SilentProvider], *, has_models: bool) -> None:
         rows = [silent_text(provider) for provider in silent[:MOST_SILENT]]

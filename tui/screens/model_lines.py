@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.content import Content
 
-from tui.launch.listed_models import ModelChoice, SilentProvider, abilities_text, price_text, window_text
+from tui.launch.listed_models import ModelChoice, SilentProvider, abilities_text, price_text, short_name, window_text
 from tui.sanitize import one_line
 
 _LEAST_NAME = 28
@@ -66,7 +66,8 @@ def model_line(
 
 
 def _name(model: ModelChoice, cells: int, in_provider: bool) -> str:
-    return one_line(model.name.partition("/")[2] if in_provider else model.name, cells)
+    name = model.name.partition("/")[2] if in_provider else model.name
+    return one_line(name if cell_len(name) <= cells else short_name(name), cells)
 
 
 def silent_text(provider: SilentProvider) -> str:

@@ -28,6 +28,8 @@ class Picker(Dialog[str]):
         self._free_text = free_text
         self._lines: Sequence[Line] = ()
         self._shown: list[Line] = []
+        self._early: list[str] | None = []
+        """Keys that moved the mark before there were lines; None once there are."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="picker"):
@@ -42,14 +44,22 @@ class Picker(Dialog[str]):
         lines.can_focus = False
         self.query_one("#filter", Input).focus()
 
-    def fill(self, lines: Sequence[Line], nothing: str) -> None:
-        """Show these lines; `nothing` is said where there are none."""
+    def fill(self, lines: Sequence[Line], nothing: str, marked: int = 0) -> None:
+        """Show these lines; `nothing` is said where there are none. `marked` is the one to begin with where nothing is
+        filtered; what was pressed while they were awaited moves the mark from there."""
         self._lines = lines
         self.query_one("#note", Static).update(Content("" if lines else clean(nothing)))
         self._filter(self.query_one("#filter", Input).value)
+        if self._shown and not self.is_filtered:
+            self.query_one("#lines", OptionList).highlighted = marked
+        early, self._early = self._early or (), None
+        for key in early:
+            self._moves[key]()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        if self._early is not None:
+            self._early.clear()
         self._filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -65,16 +75,23 @@ class Picker(Dialog[str]):
         self.finish(self._shown[event.option_index][0])
 
     def on_key(self, event: events.Key) -> None:
+        if (move := self._moves.get(event.key)) is None:
+            return
+        event.stop()
+        if self._early is not None:
+            self._early.append(event.key)
+        else:
+            move()
+
+    @property
+    def _moves(self) -> dict[str, Callable[[], None]]:
         options = self.query_one("#lines", OptionList)
-        moves: dict[str, Callable[[], None]] = {
+        return {
             "up": options.action_cursor_up,
             "down": options.action_cursor_down,
             "pageup": options.action_page_up,
             "pagedown": options.action_page_down,
         }
-        if (move := moves.get(event.key)) is not None:
-            event.stop()
-            move()
 
     def _filter(self, wanted: str) -> None:
         words = wanted.lower().split()

@@ -27,6 +27,8 @@ from tui.widgets.text_field import TextField
 LISTS: tuple[Phase, ...] = ("start", "servers", "api")
 """Steps that are a choice between lines."""
 _LABEL_CELLS = 26
+_BELOW_ROWS = 4
+"""An empty composer and the status line."""
 
 
 class SetupSteps(Dialog[str]):
@@ -58,7 +60,9 @@ class SetupSteps(Dialog[str]):
             yield KeysRow(id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#box").border_title = Content("Set up claw")
+        box = self.query_one("#box")
+        box.border_title = Content("Set up claw")
+        self.watch(box, "virtual_size", self._keep_clear, init=False)  # what it holds has another height
         self._show("start")
 
     # ------------------------------------------------------------------ steps
@@ -112,6 +116,13 @@ class SetupSteps(Dialog[str]):
         said_so.display = bool(fault)
         said_so.update(Content(clean(fault)))
 
+    def _keep_clear(self) -> None:
+        """Lie above the composer where all of the step has room there, instead of over its edge."""
+
+        box = self.query_one("#box")
+        rows = box.virtual_size.height + box.gutter.height
+        self.set_class(rows + _BELOW_ROWS <= self.app.size.height, "-clear")
+
     def _filter(self, wanted: str) -> None:
         self._shown = filtered(self._models, wanted)
         width = max(20, (self.query_one("#lead").size.width or self.app.size.width - 6) - 1)
@@ -119,6 +130,7 @@ class SetupSteps(Dialog[str]):
         self.query_one(ChoiceList).show([model_line(model, width, cells, in_provider=True) for model in self._shown])
 
     def on_resize(self, event: events.Resize) -> None:
+        self._keep_clear()
         others = 4 if self.is_small else 9
         self.query_one(ChoiceList).styles.max_height = max(1, self.app.size.height - others)
 

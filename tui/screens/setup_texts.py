@@ -8,6 +8,7 @@ from msgspec import Struct
 from providers.types import WireApi
 from tui.bridge import NoKey
 from tui.exact import Row, spell_out
+from tui.launch.listed_models import short_name
 from tui.sanitize import one_line
 from tui.setup_seam import Candidate, FoundServer, Offer, SetUp
 from tui.widgets.keys_row import Keys
@@ -60,7 +61,7 @@ def _server_detail(server: FoundServer) -> str:
         return f"{address}  wants a key"
     if server.fault:
         return f"{address}  {one_line(server.fault, 50)}"
-    first = one_line(server.models[0].name.partition("/")[2], 40) if server.models else ""
+    first = one_line(short_name(server.models[0].name.partition("/")[2]), 40) if server.models else ""
     more = f" and {len(server.models) - 1} more" if len(server.models) > 1 else ""
     return f"{address}  {first}{more}"
 

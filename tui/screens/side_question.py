@@ -1,6 +1,7 @@
-"""The answer to a side question, while it is written and afterwards. Closing the dialog ends the call.
+"""The answer to a side question, while it is written and afterwards, drawn as replies are. Closing the dialog ends the call.
 
-It shows what it is told and asks nobody; nothing of it stays on the screen when it is closed.
+It shows what it is told and asks nobody; nothing of it stays on the screen when it is closed. Decision: the view stays where
+it is while the answer grows, since it is read from its beginning.
 """
 
 from textual import events
@@ -9,14 +10,11 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from agent.side_question import SideAnswer
-from tui.exact import Row
 from tui.money import money
-from tui.sanitize import clean, one_line
+from tui.sanitize import one_line
 from tui.screens.dialog import Dialog
-from tui.widgets.pager import Pager
-
-DRAW_S = 0.1
-"""What was streamed is drawn this often."""
+from tui.widgets.blocks import Level
+from tui.widgets.transcript import TranscriptPane
 
 
 class SideQuestionScreen(Dialog[None]):
@@ -24,82 +22,93 @@ class SideQuestionScreen(Dialog[None]):
 
     def __init__(self, question: str) -> None:
         super().__init__()
-        self._question = question
-        self._pieces: list[str] = []
-        self._text, self._kind = "", "text"
+        self._pane = TranscriptPane(id="text")
+        self._view = self._pane.view
+        self._view.begin_user(one_line(question, 300))
+        self._view.viewport.pin()
+        self._view.on_frame = self._fit
         self._foot = "asking… · Esc stops"
-        self._dirty = False
+        self._pieces: list[str] = []
         self._is_over = False
-        self._is_there = False
-        """Whether there is something to draw on; an answer may be quicker."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box"):
-            yield Pager([Row(one_line(self._question, 300), "dim"), Row("")], id="text")
+            yield self._pane
 
     def on_mount(self) -> None:
+        self._pane.styles.height = 1
         self.query_one("#box").border_title = Content("By the way")
-        self._is_there = True
-        self._draw()
-        self.set_interval(DRAW_S, self._draw_streamed)
+        self._say(self._foot)
 
     def take(self, text: str) -> None:
-        """A further piece of the answer; foreign text."""
+        """A further piece of the answer (Markdown); foreign text."""
         self._pieces.append(text)
-        self._dirty = True
+        self._view.feed(text)
 
     def start_over(self, reason: str) -> None:
         """What was shown is void: it is tried again."""
         self._pieces.clear()
-        self._foot = f"{one_line(reason, 60)}; trying again · Esc stops"
-        self._draw()
+        self._view.discard_stream()
+        self._say(f"{one_line(reason, 60)}; trying again · Esc stops")
 
     def answer(self, answer: SideAnswer) -> None:
-        text = answer.text
+        if "".join(self._pieces).strip() == answer.text.strip():
+            self._view.end_message()  # and what was scrolled to stays in sight
+        else:
+            self._view.discard_stream()
+            self._view.add_assistant(answer.text)
         if answer.wanted_tool:
-            text += f"\n\n(It wanted to use {answer.wanted_tool}; in a side question no tool runs.)"
+            self._note("info", f"It wanted to use {answer.wanted_tool}; in a side question no tool runs.")
         if answer.is_cut:
-            text += "\n\n(The answer was cut off.)"
+            self._note("warning", "The answer was cut off.")
+        if not (answer.text.strip() or answer.wanted_tool or answer.is_cut):
+            self._note("info", "The model said nothing.")
         cost = f" · {money(answer.cost_usd)}" if answer.cost_usd is not None else ""
-        self._end(text.strip() or "The model said nothing.", "text", f"kept nowhere{cost} · Esc")
+        self._end(f"kept nowhere{cost} · Esc")
 
     def fail(self, text: str) -> None:
         """There is no answer; foreign text."""
-        self._end(text, "warning", "Esc")
+        self._view.discard_stream()
+        self._note("warning", text)
+        self._end("Esc")
 
-    def _end(self, text: str, kind: str, foot: str) -> None:
+    def _note(self, level: Level, text: str) -> None:
+        self._view.add_notice(level, text)
+
+    def _end(self, foot: str) -> None:
         self._is_over = True
-        self._text, self._kind, self._foot = text, kind, foot
-        self._draw()
+        self._say(foot)
 
-    def _draw_streamed(self) -> None:
-        if self._dirty and not self._is_over:
-            self._dirty = False
-            self._text = "".join(self._pieces)
-            self._draw()
+    def _say(self, foot: str) -> None:
+        self._foot = foot
+        if self._pane.is_attached:  # an answer may be quicker than the dialog
+            self.query_one("#box").border_subtitle = Content(one_line(foot, 200))
 
-    def _draw(self) -> None:
-        if not self._is_there:
-            return
-        pager = self.query_one(Pager)
-        place = pager.scroll_offset.y
-        lines = clean(self._text.expandtabs(4)).split("\n")
-        pager.show([Row(one_line(self._question, 300), "dim"), Row(""), *(Row(line, self._kind) for line in lines)])
-        pager.scroll_to(y=place, animate=False)
-        self.query_one("#box").border_subtitle = Content(one_line(self._foot, 200))
+    def _fit(self) -> None:
+        """After each frame: as high as what is shown, as far as the screen allows; and no following of the end."""
+        self._view.viewport.pin()
+        most = max(1, self.app.size.height - (0 if self.is_small else 2))
+        column, rows, at = self._view.column, 0, 0
+        while at < len(column) and rows < most:  # what is below the screen is not drawn
+            rows += len(column.rows(at).strips)
+            at += 1
+        height = max(1, min(rows, most))
+        if self._pane.styles.height is None or self._pane.styles.height.value != height:
+            self._pane.styles.height = height
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit()
 
     def on_key(self, event: events.Key) -> None:
-        pager = self.query_one(Pager)
-        page = max(1, pager.scrollable_content_region.height - 1)
+        view = self._view
+        page = max(1, view.size.height - 1)
         steps = {"up": -1, "down": 1, "pageup": -page, "pagedown": page, "space": page}
         if event.key in ("q", "enter") and self._is_over:
             self.finish(None)
         elif event.key in steps:
-            pager.scroll_to(y=pager.scroll_offset.y + steps[event.key], animate=False)
-        elif event.key == "home":
-            pager.scroll_home(animate=False, x_axis=False)
-        elif event.key == "end":
-            pager.scroll_end(animate=False, x_axis=False)
+            view.scroll_rows(steps[event.key])
+        elif event.key in ("home", "end"):
+            view.jump(event.key == "end")
         else:
             return
         event.stop()

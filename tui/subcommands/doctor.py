@@ -1,7 +1,9 @@
 """`claw doctor`: what claw finds of itself and its surroundings, a line each, with what to do about it."""
 
 import asyncio
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 
 import msgspec
@@ -52,9 +54,17 @@ def _findings(startup: Startup) -> Iterator[Finding]:
 
 
 def _line(finding: Finding) -> str:
-    text = f"{finding.status:<5} {finding.name:<16} {_one_line(finding.detail)}\n"
-    return text + (f"{'':<22} → {_one_line(finding.remedy)}\n" if finding.remedy else "")
+    text = _row(f"{finding.status:<5} {finding.name:<16}", finding.detail)
+    return text + (_row(f"{'':<22} →", finding.remedy) if finding.remedy else "")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+def _row(head: str, text: str) -> str:
+    """One line; on a terminal as many as its width takes, with words whole."""
+    words = " ".join(clean(text).split())
+    if not sys.stdout.isatty():
+        return f"{head} {words}\n"
+    width = max(40, shutil.get_terminal_size().columns)
+    indent = " " * (len(head) + 1)
+    return (
+        textwrap.fill(words, width, initial_indent=f"{head} ", subsequent_indent=indent, break_on_hyphens=False) + "\n"
+    )

@@ -6,8 +6,10 @@ and nothing that might be one is ever repeated in a message: not even a provider
 
 import contextlib
 import difflib
+import shutil
 import sys
 import termios
+import textwrap
 from collections.abc import Iterator
 
 from agent.config.auth import AuthError, remove_key, save_key, stored_names
@@ -30,7 +32,8 @@ def login(startup: Startup) -> int:
     if not provider:
         if not asks:
             raise SetupError("Say whose key it is: `claw login PROVIDER`.\n" + _known(startup))
-        provider = _asked(f"Whose key ({', '.join(_names(startup))})? ").strip()
+        sys.stderr.write(textwrap.fill(_known(startup), max(40, shutil.get_terminal_size().columns)) + "\n")
+        provider = _asked("Whose key? ").strip()
     _check_name(startup, provider)
     key = _typed(f"Key of {provider} (it is not shown): ") if asks else _piped()
     in_keyring = startup.arguments.in_keyring

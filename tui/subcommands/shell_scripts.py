@@ -91,8 +91,9 @@ def bash_script(commands: "Sequence[Command]", key_values: KeyValues) -> str:
 _ZSH = """\
 #compdef claw
 # zsh completion for claw. Put this into your ~/.zshrc, behind compinit:  eval "$(claw completion zsh)"
-_claw_sessions() { compadd -- ${(f)"$(@SESSIONS@)"} }
-_claw_value() {
+# Hyphens keep these two apart from the functions of the subcommands.
+_claw-session-ids() { compadd -- ${(f)"$(@SESSIONS@)"} }
+_claw-value() {
     local -a choices
     case ${words[CURRENT-1]} in
 @KEYS@
@@ -122,7 +123,7 @@ def zsh_script(commands: "Sequence[Command]", key_values: KeyValues) -> str:
     for command in commands:
         specs = [_zsh_option(option) for option in command.options]
         for place, word in enumerate(_words(command, commands), 1):
-            action = "value:_claw_value" if (command.name, place) == ("config set", 2) else _zsh_action(word)
+            action = "value:_claw-value" if (command.name, place) == ("config set", 2) else _zsh_action(word)
             specs.append(_quoted(f"{place}::{action}"))
         body = " \\\n        ".join(specs)
         functions.append(f"_claw_{command.name.replace(' ', '_')}() {{\n    _arguments -s \\\n        {body}\n}}")
@@ -194,7 +195,7 @@ def _zsh_action(value: "Option | Word") -> str:
         case "folder":
             return "folder:_files -/"
         case "session":
-            return "session:_claw_sessions"
+            return "session:_claw-session-ids"
         case _:
             return "text: "
 

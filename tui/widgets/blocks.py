@@ -145,17 +145,21 @@ class Foldable(Block):
 
 
 class UserText(Foldable):
-    """What the user wrote. A long paste shows its first lines and stands for the rest."""
+    """What the user wrote. A long paste shows its first lines and stands for the rest, a command for the text it sent."""
 
-    __slots__ = ("head", "key", "rest")
+    __slots__ = ("head", "is_command", "key", "rest")
     _HEAD_LINES, _FOLD_LINES, _HEAD_CHARS = 16, 40, 4000
 
-    def __init__(self, text: str, key: int | None = None) -> None:
+    def __init__(self, text: str, key: int | None = None, typed: str = "") -> None:
+        """`typed`: the command that the text was sent by, if it was."""
         super().__init__(text)
         self.key = key
         """Its entry; None as long as it is not recorded."""
         self.head, self.rest = text, ""
-        if self.line_count > self._FOLD_LINES or len(text) > 2 * self._HEAD_CHARS:
+        self.is_command = typed not in ("", text)
+        if self.is_command:
+            self.head, self.rest = typed, text
+        elif self.line_count > self._FOLD_LINES or len(text) > 2 * self._HEAD_CHARS:
             self.head = "\n".join(text.split("\n", self._HEAD_LINES)[: self._HEAD_LINES])[: self._HEAD_CHARS]
             self.rest = text[len(self.head) :].removeprefix("\n")
 
@@ -169,6 +173,8 @@ class UserText(Foldable):
         return blocks
 
     def lines(self, page: Page) -> list[Line]:
+        if self.is_command:
+            return _user_lines(f"{self.head}  {self.fold_mark}", page)
         lines = _user_lines(self.head, page)
         if self.rest and not self.is_open:
             count = self.rest.count("\n") + 1

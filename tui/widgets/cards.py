@@ -126,7 +126,7 @@ class Card(Foldable):
     @property
     def wants_open(self) -> bool:
         """Whether it should be unfolded without being asked."""
-        own = self.tool == "!" and bool(self._output)  # a command that the user typed
+        own = self.tool in ("!", "!!") and bool(self._output)  # a command that the user typed
         return own or 0 < self._diff_rows <= _SMALL_DIFF_ROWS
 
     # ---- how it looks

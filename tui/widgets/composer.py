@@ -182,13 +182,14 @@ class Composer(MarkedArea):
         return self.document.get_line(self.cursor_location[0])[start:end] == choice.insert.rstrip()
 
     def send(self, *, after_turn: bool = False) -> None:
-        """Hand the text on and empty the field; a blank text does nothing."""
+        """Hand the text on and empty the field. A blank text sends what waits already, if anything does, unless it is
+        to wait itself."""
         text, mentions = self.whole_text, self.mentions
         if not text.strip():
-            return
+            return None if after_turn else self._around.send_waiting()
         self.put("")
         self._popup.hide()
-        self._around.send(text, mentions, after_turn=after_turn)
+        return self._around.send(text, mentions, after_turn=after_turn)
 
     def action_queue(self) -> None:
         self.send(after_turn=True)

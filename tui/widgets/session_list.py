@@ -115,8 +115,12 @@ class SessionList(ScrollView, can_focus=False):
     # ------------------------------------------------------------------ moving
 
     def move(self, rows: int) -> None:
-        """The cursor, down if positive, as far as there are rows."""
-        cursor = max(0, min(self._cursor + rows, len(self._sessions) - 1))
+        """The cursor, down if positive, as far as there are rows. Where none are shown yet it counts for those that come."""
+        cursor = max(0, self._cursor + rows)
+        if not self._sessions:
+            self._cursor = cursor
+            return
+        cursor = min(cursor, len(self._sessions) - 1)
         if cursor != self._cursor:
             self._cursor = cursor
             self._keep_in_view()

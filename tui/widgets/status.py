@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from tui.launch.listed_models import short_name
 from tui.sanitize import one_line, shorten
 
 BAR_CELLS = 10
@@ -104,7 +105,7 @@ def _gauge_parts(facts: StatusFacts) -> list[_Part]:
 
 
 def _parts(facts: StatusFacts) -> list[_Part]:
-    model = one_line(facts.model, 40)
+    model = one_line(short_name(facts.model), 40)
     if facts.effort:
         model += f" {one_line(facts.effort, 10)}"
     parts = [_Part(8, ((one_line(facts.mode, 10), f"bold {MODE_STYLES.get(facts.mode, '$foreground')}"),))]

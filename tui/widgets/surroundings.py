@@ -22,6 +22,10 @@ class Surroundings(Protocol):
         becomes of the text are painted together."""
         ...
 
+    def send_waiting(self) -> None:
+        """Enter on an empty field: send what waits for delivery, if nothing else will."""
+        ...
+
     def take_back(self) -> str | None:
         """The newest message that waits for delivery, which then waits no longer."""
         ...

@@ -64,12 +64,12 @@ class TranscriptView(BlockView):
         self._sent = UserText(clean(text))
         self._append(self._sent)
 
-    def add_user(self, key: int, text: str) -> None:
+    def add_user(self, key: int, text: str, typed: str = "") -> None:
         """A recorded message; one shown by `begin_user` with the same text becomes it instead of standing twice, also where
-        messages that waited were recorded before it."""
+        messages that waited were recorded before it. `typed`: the command that sent it, if one did."""
         shown = self._sent
         if shown is None or shown.text != clean(text):
-            self._append(UserText(clean(text), key))
+            self._append(UserText(clean(text), key, clean(typed)))
             return
         shown.key, self._sent = key, None
         if self.column.blocks[-1] is not shown:

@@ -146,6 +146,7 @@ class WorkingLine(Widget):
     def _set(self, facts: WorkFacts) -> None:
         if facts != self._facts:
             self._facts = facts
+            self.set_class(bool(facts.activity or facts.hint), "-busy")  # a row to spare is rare on a small screen
             self.refresh()
 
     def in_step(self) -> None:

@@ -127,6 +127,26 @@ def test_R10_a_project_may_name_a_model_only_of_a_provider_the_user_has(bench: B
     assert bench.load("model=scripted/demo").config.model == "scripted/demo"
 
 
+@pytest.mark.parametrize(
+    ("user", "env", "in_force"),
+    [
+        ("", {}, "anthropic/x"),  # whoever starts needs a key first, and that model is as good as any
+        ("", {"OPENAI_API_KEY": "k"}, None),
+        ('model = "openai/mine"\n', {"OPENAI_API_KEY": "k"}, "openai/mine"),
+        ("", {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, "anthropic/x"),
+        ('providers.anthropic.key_env = "OTHER"\n', {"OPENAI_API_KEY": "k", "OTHER": "k"}, "anthropic/x"),
+        ('providers.anthropic.base_url = "http://127.0.0.1:1"\n', {"OPENAI_API_KEY": "k"}, "anthropic/x"),
+    ],
+)
+def test_R10_a_projects_model_never_takes_the_place_of_one_that_the_user_has_a_key_for(
+    bench: Bench, user: str, env: dict[str, str], in_force: str | None
+) -> None:
+    loaded = bench.write(user=user, project='model = "anthropic/x"\n').load(env=env)
+    assert loaded.config.model == in_force
+    told = [line for line in texts(loaded) if "you have no key for 'anthropic' (you have openai)" in line]
+    assert len(told) == (in_force != "anthropic/x") and not loaded.has_errors
+
+
 def test_an_untrusted_project_is_not_read_at_all(bench: Bench) -> None:
     bench.write(user='effort = "low"\n', project='effort = "high"\nnonsense = [', local='effort = "high"\n')
     loaded = bench.load(trusted=False)

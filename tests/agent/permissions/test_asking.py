@@ -86,7 +86,8 @@ async def test_the_words_of_a_refusal(workspace: Workspace, home: Path) -> None:
     text = f"Not run: nobody can be asked for permission in this run. {why} Go on without it."
     assert await refused(ask, change) == ("print", why, text)
     told, more = "The user refused this call, so it did not run.", "Do not try the same in another way."
-    assert await refused(ask, change, Person(Deny("no"))) == ("user", "no", f"{told} They said: no {more}")
+    assert await refused(ask, change, Person(Deny("no"))) == ("user", "no", f"{told} They said: no. {more}")
+    assert await refused(ask, change, Person(Deny("Why?\n"))) == ("user", "Why?\n", f"{told} They said: Why? {more}")
     assert await refused(ask, change, Person(Deny(" "))) == ("user", " ", f"{told} {more}")
 
 

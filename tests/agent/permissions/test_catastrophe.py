@@ -66,6 +66,11 @@ $(pwd)
 {~,x}
 {..,x}
 {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}
+{a,{b,{c,~}}}
+{{x},~}
+{${x},~}
+x{,{y}}{/../..,}
+{{{{{{{{{{{{{{{{{{{{{{x}}}}}}}}}}}}}}}}}}}}}}
 ok /
 /u*
 /home/m?
@@ -98,7 +103,7 @@ def test_R21_recursive_on_what_matters(removal: str) -> None:
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_R21_ordinary_removals_are_not_in_the_list(removal: str) -> None:
     targets = ["build", "*.pyc", "build/*", "./dist", "../build", "/home/me/work/project/build", "/tmp/x", "/tmp/x*"]
-    targets += ["x.{a,b}", "x{,y}"]
+    targets += ["x.{a,b}", "x{,y}", "build/{a,b}", "{build,dist/{x,y}}", "{a}/b"]
     if removal.startswith(("sudo", "env")):  # behind a wrapper a pattern may be the program
         targets = [target for target in targets if not set("*{") & set(target)]
     assert stopped([f"{removal} {target}" for target in targets]) == []
@@ -147,6 +152,16 @@ rm $X
 rm "$X" ~
 rm "$(echo -rf)" ~
 rm {-rf,~}
+rm {-rf,{x},~}
+rm {-rf,${x},~}
+find . -type f | xargs rm -f
+find ~ -print0 | xargs -0 unlink
+find ~ -name '*' -exec rm -rf {} +
+find . -name x -exec rm -rf {} ~ ;
+ls | xargs -I % rm -rf %
+uv run rm -rf ~
+npm exec rm -rf ~
+tmux new -d 'rm -rf ~'
 {rm,-rf,~}
 rm --no-preserve-root x
 rm -rf --no-preserve-root x
@@ -178,6 +193,9 @@ systemctl poweroff
 systemctl -i reboot
 loginctl halt
 sudo reboot
+init 0
+telinit S
+init $x
 kill -9 -1
 kill -1
 kill -s KILL -- -1
@@ -191,7 +209,7 @@ f(){ f|f& };f
 """)
     tools = (
         "mke2fs mkswap wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard cryptsetup lvremove vgremove pvremove zpool"
-        " hdparm badblocks flashrom shutdown reboot poweroff halt init telinit"
+        " hdparm badblocks flashrom shutdown reboot poweroff halt"
     )
     writers = ("tee", "cp x", "mv x", "shred", "truncate -s 0", "install x", "dd if=x", "dd of=x")
     assert let_through(commands) == []
@@ -200,6 +218,51 @@ f(){ f|f& };f
     assert let_through(["dd if=x of=/dev/sda", "dd of=/dev//disk2", "dd {if=x,of=/dev/sda}"]) == []
     assert let_through([f"{name} x; $y z" for name in ("rm", "dd", "shred")]) == []
     assert let_through([f"echo {name} | sh" for name in ("rm", "dd", "shred", "wipefs", "mkfs", "blkdiscard")]) == []
+
+
+def test_R21_settings_that_run_a_program() -> None:
+    commands = rows(r"""
+git -c alias.x='!rm -rf ~' x
+git -c alias.x='push -f' x
+git -c ALIAS.x='!git push -f' x
+git -C a -c core.pager='rm -rf ~' log
+git -c core.sshCommand='rm -rf ~' fetch
+git -c pager.log='rm -rf ~' log
+git -c diff.x.textconv='rm -rf ~' diff
+git -c credential.helper='!rm -rf ~' fetch
+git -c alias.x="!f() { rm -rf ~; }; f" x
+git clone --config=core.fsmonitor='rm -rf ~' x
+git config alias.x '!rm -rf ~'
+git config --global core.editor 'rm -rf ~'
+V='!rm -rf ~' git --config-env=alias.x=V x
+V='!rm -rf ~' git --config-env alias.x=V x
+V='!rm -rf ~'; git -c alias.x="$V" x
+env git -c alias.x='!rm -rf ~' x
+GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!rm -rf ~' git x
+GIT_SSH_COMMAND='rm -rf ~' git fetch
+export GIT_PAGER='rm -rf ~'; git log
+env PAGER='rm -rf ~' man ls
+LESSOPEN='|rm -rf ~' less x
+alias ls='rm -rf ~'; ls
+""")
+    harmless = rows(r"""
+git -c core.pager=cat diff
+git -c user.name=x -c user.email=y commit -m z
+git -c alias.x='!f() { echo "$1"; }; f' x
+git -c color.ui=false log
+git config core.editor vim
+git config alias.st status
+git config --get alias.st
+git --config-env=http.extraHeader=H fetch
+GIT_EDITOR=true git commit
+GIT_PAGER= git log
+GIT_SSH_COMMAND='ssh -i key' git fetch
+PAGER=cat rm x
+alias ll='ls -l'
+MESSAGE='rm -rf ~' make
+""")
+    assert let_through(commands) == []
+    assert stopped(harmless) == []
 
 
 def test_T28_too_much_to_judge_is_asked_about() -> None:
@@ -360,7 +423,20 @@ setfacl -R build
 find . -name '*.pyc' -delete
 find . ! -path './x/*' -name '*.pyc' -delete
 find . -name '*.pyc' -exec rm {} +
+find . -name __pycache__ -type d -exec rm -rf {} +
+find . -name __pycache__ -type d -exec rm -rf {} ;
+find build -type d -exec rm -r {} \;
 find . -type f -exec cat {} +
+find . -type f | xargs grep x
+find . -name '*.py' | xargs rm -f
+find build -type f | xargs rm
+npm test
+npm init -y
+time npm init
+timeout 60 git init
+uv run pytest
+rm -rf target/{debug,release}
+mv build/{a,b} c
 find . -name rm
 find . -empty -delete
 find build -type f -delete

@@ -335,12 +335,38 @@ def test_B19_commands_that_name_no_forbidden_path_run(workspace: Workspace, home
 
 def test_B19_a_long_command_is_judged_in_time(workspace: Workspace, home: Path) -> None:
     gate = Gate("auto", workspace, disallowed_tools=["read(.env)"], home=home)
-    start = time.process_time()
-    wrapped = ("xargs " + "env " * 20_000, "xargs rm -rf " + "b " * 40_000, "xargs " + "rm " * 20_000)
-    runs = ("x" * 50_000, "a(){" * 10_000, "env " + "sh -c x " * 10_000, "{a,b} " * 10_000, "echo {" + "," * 40_000)
-    for text in ("echo " + "a/b " * 20_000, "cd x; " * 10_000, "rm -rf " + "a " * 40_000, *wrapped, *runs):
+    parts = ("x", "a(){", "a/b ", "cd x; ", "{a,b} ", "a* ", "rm x; ", "'", "`", "$(", "git -c a.cmd=b;")
+    starts = ("env sh -c x ", "xargs env ", "xargs rm -rf b ", "xargs rm ", "rm -rf a ", "echo {,", "git -c alias.a=b ")
+
+    def seconds(text: str) -> float:
+        start = time.process_time()
         gate.decide(command(text), "bash")
-    assert time.process_time() - start < 3
+        return time.process_time() - start
+
+    # Sixteen times the text may cost about sixteen times the work; where it grows with the square it is 256 times.
+    for first, part in [("", part) for part in parts] + [
+        (f"{start.split()[0]} ", start.split(" ", 1)[1]) for start in starts
+    ]:
+        short, long = (first + part * (chars // len(part)) for chars in (2_000, 32_000))
+        least = min(seconds(short) for _ in range(3))
+        assert seconds(long) < 40 * least + 0.01, first + part
+
+
+def test_B19_a_wildcard_is_what_it_matches(workspace: Workspace, home: Path) -> None:
+    denied = ["read(.env)", "read(**/*.pem)", "read(secrets/**)", "edit(uv.lock)"]
+    gate = Gate("auto", workspace, disallowed_tools=denied, home=home)
+    (workspace.root / "keys").mkdir(exist_ok=True)
+    (workspace.root / "secrets").mkdir(exist_ok=True)
+    for name in (".env", "uv.lock", "keys/a.pem", "secrets/x", "plain.txt"):
+        (workspace.root / name).write_text("x")
+    (workspace.root / "link").symlink_to(workspace.root / ".env")
+    asked = (
+        "cat .e*;cat .[^x]nv;cat .[[:alpha:]]nv;cat ?eys/a*;cat k*/*;cat */a.pem;cat < .en?;cat {.e,x}*;cat s*/*;cat l*"
+    )
+    free = "cat p*;cat .x*;cat [.]env;ls *.txt;cat k*/b*;cat u*;cat '.e*';cat *env"
+    for texts, kind in ((asked, "ask"), (free, "allow"), ("rm u*", "ask")):
+        for text in texts.split(";"):
+            assert gate.decide(command(f"cd ..; {text}"), "bash").kind == kind, text
 
 
 async def test_a_call_that_fails_anyway_is_asked_about_only_where_reading_is(workspace: Workspace, home: Path) -> None:

@@ -99,6 +99,12 @@ HIDDEN = [
     "fdfind a --exec-batch rm x",
     "git submodule foreach rm x",
     "git bisect run rm x",
+    "uv run rm x",
+    "poetry run rm x",
+    "npm exec rm x",
+    "git -c alias.a='!rm x' a",
+    "PAGER='rm x' ls",
+    "{a,{rm,}} x; {rm,{x}}; rm {x,{y}}",
     "bash -lc 'ls; rm x'",
     "sh -c \"bash -c 'rm x'\"",
     "env -S'rm x'",
@@ -117,6 +123,7 @@ env sudo doas su runuser pkexec command builtin exec nohup nice ionice chrt task
 xargs parallel watch entr flock script strace ltrace valgrind perf gdb chroot unshare nsenter bwrap firejail fakeroot
 systemd-run systemd-inhibit caffeinate xvfb-run dbus-run-session start-stop-daemon busybox toybox trap coproc function ssh
 rlwrap torsocks proxychains proxychains4 catchsegv eatmydata setarch linux32 linux64 /usr/bin/env SUDO
+gosu run0 numactl proot fakechroot hyperfine tmux screen
 """
 
 
@@ -225,5 +232,7 @@ def test_scan_is_linear_and_survives_anything() -> None:
         "env " * 20_000,
         "a|" * 50_000,
         many_braces,
+        "env " + "{a,b}{a,b}{a,b}{a,b}{a,b} " * 5_000,
+        "echo " + "{" * 30_000 + "a,b" + "}" * 30_000,
     ):
         scan(text)

@@ -264,9 +264,10 @@ async def test_closing_ends_running_commands_and_cleans_up(tmp_path: Path) -> No
 
 
 CLAW = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from agent.processes import Spawner
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests run under nohup
 async def main():
     spawner = Spawner()
     await spawner.run(["bash", "-c", sys.argv[1]], cwd=Path("/"), timeout_s=60, on_output=lambda text: print(text, flush=True))

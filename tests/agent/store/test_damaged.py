@@ -7,17 +7,20 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from agent.store import damaged, sessions
+from agent.store import salvage_pages as pages
 from agent.store.base import AnyBlob, Blob, QueuedMessage, SessionMeta
 from agent.store.index import SessionIndex
 from agent.store.lock import held
 from agent.store.migration import migrate
-from agent.store.schema import SchemaError
+from agent.store.salvage import salvage
+from agent.store.schema import SchemaError, create_tables
 from agent.store.session_file import SessionFile
 from agent.transcript import AttachmentBlock, Entry, Payload, Result, Spill, User
 from providers.types import ImageBlock, TextBlock
@@ -314,3 +317,75 @@ def test_each_new_file_is_on_the_disk_before_it_has_its_name_and_its_name_before
         ("fsync", [damaged.FOLDER]),
     ]
     assert [names[0] for call, names in calls if call == "link"] == ["bad.db"]
+
+
+# --------------------------------------------------------------------------- rows with another's number
+
+
+def give_number(path: Path, key: int, number: int) -> None:
+    """Write another number of one byte over an entry's."""
+    content = bytearray(path.read_bytes())
+    for start in range(0, len(content), pages.PAGE_BYTES):
+        page = bytes(content[start : start + pages.PAGE_BYTES])
+        for at in (int.from_bytes(page[place : place + 2], "big") for place in range(8, 8 + 2 * page[4], 2)):
+            _, behind = pages.varint(page, at)
+            if page[0] == pages.TABLE_LEAF and page[behind] == key and b'"user"' in page[at : at + 60]:
+                content[start + behind] = number
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("key", "number"), [(33, 97), (33, 1), (70, 6), (3, 127), (80, 112)])
+def test_an_entry_whose_number_is_damaged_takes_no_other_one_s_place(tmp_path: Path, key: int, number: int) -> None:
+    path = made(tmp_path / "x.db", *said(100))
+    give_number(path, key, number)
+    assert told(path) == "99 entries could be saved, at least 1 is lost."
+    loaded = sessions.load(path)
+    expected = {place: payload for place, payload in enumerate(said(100), 1) if place != key}
+    assert {entry.key: entry.payload for entry in loaded.entries} == expected
+
+
+def test_a_number_far_away_costs_no_memory(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", *said(3))
+    sql(path, "UPDATE entry SET key = 9999999 WHERE key = 3", f"{GARBAGE} = 2")
+    tracemalloc.start()
+    try:
+        words = sessions.load(path).told
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        words = told(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    assert words == "2 entries could be saved, at least 9,999,997 are lost."
+
+
+def test_where_the_queue_is_said_to_begin_nowhere_it_is_found_all_the_same(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", *said(2))
+    sql(path, "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET rootpage = 'seven' WHERE name = 'queue'")
+    store, loaded = sessions.open_session(path, ignore)
+    store.close()
+    assert "2 entries could be saved, nothing is known to be lost. " in loaded.told
+    assert loaded.queue == (QueuedMessage(1, "waits"),)
+
+
+@pytest.mark.parametrize("table", range(5))
+def test_a_torn_row_in_the_table_of_tables_costs_nothing(tmp_path: Path, table: int) -> None:
+    path = made(tmp_path / "x.db", *said(2), blobs=BLOBS)
+    content = bytearray(path.read_bytes())
+    at = int.from_bytes(content[108 + 2 * table : 110 + 2 * table], "big")
+    _, behind = pages.varint(bytes(content), at)
+    content[behind - 1] -= 1  # one byte less than its columns take
+    path.write_bytes(content)
+    store, loaded = sessions.open_session(path, ignore)
+    assert "2 entries could be saved, nothing is known to be lost. " in loaded.told
+    assert loaded.queue == (QueuedMessage(1, "waits"),) and store.blob(NAMES[0]) == BLOBS[0].data
+    store.close()
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    path = made(tmp_path / "x.db", *said(100))
+    spoil(path, 4 * 4096, 4096)
+    with closing(sqlite3.connect(tmp_path / "target", isolation_level=None)) as target:
+        create_tables(target)
+        target.execute("PRAGMA max_page_count = 8")
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            salvage(path, target)

@@ -135,3 +135,17 @@ def test_G8_a_large_file_is_not_held_in_memory(tmp_path: Path) -> None:
 def peak_bytes() -> int:
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
+
+
+async def test_a_blob_that_was_lost_is_kept_when_it_comes_again(tmp_path: Path) -> None:
+    blob = made(tmp_path)
+    blob.path.write_bytes(b"x" * len(DATA))
+    store = sessions.new_session(tmp_path / "sessions", PROJECT, ignore)
+    store.append([entry(1)], [blob])
+    await store.durable(1)
+    blob.path.write_bytes(DATA)
+    store.append([entry(2)], [blob])
+    store.close()
+    later = opened(store.path)
+    assert later.blob(blob.sha256) == DATA
+    later.close()

@@ -539,3 +539,15 @@ def test_a_name_of_dots_takes_no_other_folder_along(place: Place) -> None:
     odd.write_bytes(b"x")
     Removal(place.folder, place.spills, place.index).remove([odd])
     assert spill.exists() and not odd.exists()
+
+
+def test_what_the_disk_did_not_keep_of_a_session_s_facts_is_read_again(place: Place) -> None:
+    path = place.add(user("hello there"))
+    place.index.complete()
+    for facts in ("'garbage'", "x'ff00'", "7", "'{\"meta\": 5}'"):
+        with contextlib.closing(sqlite3.connect(place.file)) as connection, connection:
+            connection.execute(f"UPDATE session SET facts = {facts}")
+        assert not place.index.listing().sessions[0].is_known
+        infos, problems = place.index.complete()
+        assert [(info.id, info.title) for info in infos] == [(path.stem, "hello there")] and problems == []
+        assert place.found("there") == [(path.stem, 1)]

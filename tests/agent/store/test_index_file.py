@@ -1,13 +1,22 @@
 """The file of the index: private, its own, and never in anybody's way."""
 
+import fcntl
+import os
+import re
 import sqlite3
 import stat
+import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.store.index_file import IndexFile, has_trigrams
+from tests.agent.processes.running import linux_only
+
+ADDED = "INSERT INTO session (id, stamp, size_bytes, project, facts) VALUES ('a', '', 0, '', x'')"
 
 
 def tables(connection: sqlite3.Connection) -> set[str]:
@@ -20,7 +29,7 @@ def number_of(connection: sqlite3.Connection) -> int:
 
 
 def add(connection: sqlite3.Connection) -> None:
-    connection.execute("INSERT INTO session (id, stamp, size_bytes, project, facts) VALUES ('a', '', 0, '', x'')")
+    connection.execute(ADDED)
 
 
 def test_an_index_without_search_is_made_anew_where_there_is_search_and_the_other_way_round(tmp_path: Path) -> None:
@@ -132,3 +141,45 @@ def test_what_another_process_has_made_anew_meanwhile_is_not_taken_away(tmp_path
         return number_of(connection)
 
     assert IndexFile(file).run(replaced_under_it) == 1 and tries == 2
+
+
+def test_who_was_overtaken_while_it_lays_out_the_tables_takes_the_other_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, overtaken = tmp_path / "index.db", list[str]()
+    file.touch()
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if sql.startswith("BEGIN") and not overtaken:
+                overtaken.append(sql)
+                IndexFile(file).run(add)
+            return super().execute(sql, *values)
+
+    def add_another(connection: sqlite3.Connection) -> None:
+        connection.execute(ADDED.replace("'a'", "'b'"))
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Connection))
+    IndexFile(file).run(add_another)
+    assert overtaken and IndexFile(file).run(number_of) == 2
+
+
+@linux_only
+def test_a_file_that_is_none_is_taken_away_by_one_at_a_time(tmp_path: Path) -> None:
+    file, found = tmp_path / "index.db", list[int]()
+    file.write_bytes(b"no index")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=lambda: found.append(IndexFile(file).run(number_of)))
+        waiting.start()
+        blocked = re.compile(rf"-> FLOCK .*:{os.fstat(folder).st_ino} ")
+        while waiting.is_alive() and not blocked.search(Path("/proc/locks").read_text()):
+            waiting.join(0.01)
+        assert file.read_bytes() == b"no index"
+        IndexFile(tmp_path / "other.db").run(add)
+        (tmp_path / "other.db").replace(file)
+    finally:
+        os.close(folder)
+    waiting.join()
+    assert found == [1], "what the other has made meanwhile stays"

@@ -260,3 +260,11 @@ def test_damage_is_not_taken_for_something_newer(tmp_path: Path) -> None:
     path = newer_session(tmp_path / "x.db", _entry_row(4, {"type": "user", "blocks": 5}))
     loaded = sessions.load(path)
     assert not loaded.newer and [e.key for e in loaded.entries] == [1, 2, 3]
+
+
+def test_T96_a_session_behind_a_link_is_migrated_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    real, link = old_session(tmp_path / "there" / "x.db"), tmp_path / "x.db"
+    link.symlink_to(real)
+    assert migrate(link) and link.is_symlink() and layout(real) == VERSION
+    assert names(tmp_path / "there") == {"x.db"} and len(sessions.load(link).entries) == 3

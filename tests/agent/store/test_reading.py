@@ -13,17 +13,21 @@ import pytest
 
 from agent.store import sessions
 from agent.store.base import Blob, QueuedMessage, SessionMeta
+from agent.store.damaged import project_of
+from agent.store.digest import digest
+from agent.store.index import SessionIndex
 from agent.store.queue_rows import message_of
 from agent.store.reading import DamagedFileError, read_meta, read_quietly
 from agent.store.scan import FoundFile, look, scan
 from agent.store.schema import VERSION, NewerLayoutError, SchemaError, check_version, connect, create_tables, version_of
+from agent.store.session_file import SessionFile
 from agent.store.session_info import unread_info
 from agent.store.titles import rename
 from agent.store.unknown import decode_row
 from agent.transcript import Rewind, Setting, Unknown, User, encode_payload
 from providers.types import TextBlock
 from tests.agent.store.test_lock import ignore
-from tests.fakes.store_writer import written
+from tests.fakes.store_writer import entry, written
 
 SAID = User((TextBlock("x"),))
 
@@ -315,3 +319,58 @@ def test_a_settled_file_is_read_as_it_stands_and_nothing_is_made_beside_it(tmp_p
     with closing(connect(path)) as connection:
         connection.execute("DELETE FROM entry")
     assert sessions.load(path).entries == ()
+
+
+@pytest.mark.parametrize("value", ["7", "'data'", "x'00'", "NULL"])
+def test_who_only_looks_gets_no_blob_that_is_not_what_its_name_says(tmp_path: Path, value: str) -> None:
+    path, name = written(tmp_path / "x.db", 1), Blob.of(b"data").sha256
+    sql(path, "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    sql(path, f"INSERT INTO blob VALUES ('{name}', {value})")
+    store, _ = sessions.view(path)
+    with pytest.raises(KeyError):
+        store.blob(name)
+    store.close()
+
+
+async def test_a_session_behind_a_link_is_read_with_its_log(tmp_path: Path) -> None:
+    real, link = tmp_path / "there" / "x.db", tmp_path / "here" / "x.db"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    open_one = SessionFile(real, SessionMeta("x", "/p", 0))
+    for key in (1, 2, 3):
+        open_one.append([entry(key)])
+        await open_one.durable(key)
+    file = look(link)
+    assert file is not None and file.has_log and scan(link.parent).files == (file,)
+    store, loaded = sessions.view(link)
+    assert len(loaded.entries) == 3 and len(sessions.load(link).entries) == 3
+    store.close()
+    open_one.close()
+    assert link.is_symlink() and {path.name for path in link.parent.iterdir()} == {"x.db"}
+
+
+def test_what_has_a_log_s_name_and_is_none_hides_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.db", 2)
+    alone = look(path)
+    (tmp_path / "x.db-wal").mkdir()
+    assert look(path) == alone and scan(tmp_path).files == (alone,)
+    store, loaded = sessions.view(path)
+    assert len(loaded.entries) == 2
+    store.close()
+
+
+async def test_a_folder_that_cannot_be_looked_into_is_told_and_a_session_goes_on_in_memory(tmp_path: Path) -> None:
+    folder, failures = tmp_path / ("a name too long" * 20), list[str]()
+    path = folder / "x.db"
+    store = sessions.new_session(folder, Path("/p"), failures.append)
+    store.append([entry(1)])
+    await store.durable(1)
+    store.close()
+    assert store.unwritten == len(failures) == 1 and sessions.newest(folder, Path("/p")) is None
+    for look_at in (sessions.view, sessions.load, digest, project_of):
+        with pytest.raises(SchemaError):
+            look_at(path)
+    with closing(SessionIndex(folder, folder / "index.db")) as index:
+        infos, problems = index.complete()
+        index.note(path)
+        assert infos == [] == index.search("hello") and len(problems) == 1

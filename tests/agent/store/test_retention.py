@@ -1,5 +1,6 @@
 """Deleting by age: never what is open or was just gone on with, and never by a clock that jumped."""
 
+import contextlib
 import os
 import shutil
 import time
@@ -125,3 +126,36 @@ def test_T90_where_the_clock_cannot_be_noted_nothing_is_known(tmp_path: Path) ->
     (tmp_path / "state").touch()
     with pytest.raises(StateError):
         clock_is_steady(tmp_path / "state" / "state.toml", NOW, NOW)
+
+
+def test_what_cannot_be_deleted_is_told_and_all_the_rest_of_the_session_goes(tmp_path: Path) -> None:
+    path, kept = session(tmp_path, 1), tmp_path / "damaged" / "x-20260101-000000.db"
+    kept.parent.mkdir()
+    kept.write_text("kept")
+    path.with_name("x.db-wal").mkdir()
+    with contextlib.closing(SessionIndex(tmp_path, None)) as index:
+        index.complete()
+        with pytest.raises(OSError, match=r"x\.db-wal"):
+            Removal(tmp_path, tmp_path / "spills", index).remove([path])
+        assert index.projects() == {}
+    assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")} == {"spills", "damaged", "x.db-wal"}
+
+
+def test_where_the_session_file_stays_all_of_it_does(tmp_path: Path) -> None:
+    path = session(tmp_path, 1)
+    path.unlink()
+    path.mkdir()
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(OSError, match=r"x\.db"):
+        removal(tmp_path).remove([path])
+    assert set(tmp_path.rglob("*")) == {*before, path.with_suffix(".lock")}
+
+
+def test_what_was_kept_of_a_session_with_a_longer_name_stays(tmp_path: Path) -> None:
+    path, folder = session(tmp_path, 1), tmp_path / "damaged"
+    folder.mkdir()
+    others = {"x-copy-20260101-000000.db", "x-copy-20260101-000000.db-wal", "x-notes.txt", "xy-20260101-000000.db"}
+    for name in {*others, "x-20260101-000000.db", "x-20260101-000000-2.db", "x-20260101-000000-2.db-wal"}:
+        (folder / name).touch()
+    removal(tmp_path).remove([path])
+    assert {file.name for file in folder.iterdir()} == others

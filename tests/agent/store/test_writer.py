@@ -13,7 +13,7 @@ import pytest
 
 from agent.store import sessions
 from agent.store.base import Blob, QueuedMessage, SessionMeta
-from agent.store.lock import SessionLock
+from agent.store.lock import SessionLock, held, is_locked
 from agent.store.session_file import SessionFile
 from tests.agent.processes.running import linux_only
 from tests.fakes.store_writer import entry, written
@@ -227,3 +227,15 @@ def test_a_blob_is_read_from_the_file_that_has_the_name_now(path: Path, told: To
         sql(path, f"UPDATE blob SET data = 'first' WHERE sha256 = '{blob.sha256}'")
         with pytest.raises(KeyError):
             store.blob(blob.sha256)
+
+
+def test_what_comes_after_closing_is_written_under_the_lock_again(path: Path, told: Told) -> None:
+    store = told.store(path)
+    add(store, 1)
+    store.close()
+    with held(path):
+        add(store, 2)
+        assert store.unwritten == 1 and "open in another claw" in told.failures[0] and keys(path) == [1]
+    add(store, 3)
+    store.close()
+    assert keys(path) == [1, 2, 3] and not is_locked(path.with_suffix(".lock"))
