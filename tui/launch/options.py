@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from claw import __version__
 from tui.launch.arguments import EFFORTS, MODES, SUBCOMMANDS, Arguments, UsageError, split_rules
-from tui.launch.misspelt import nearest_subcommand
 from tui.launch.subcommand_options import Parser, parse_subcommand
 
+_LIKELY, _SURELY = 0.75, 0.8
+"""How alike what was typed and what was meant must be (difflib's ratio), the second where it may also be a prompt: a word of
+seven letters with one of them wrong, or two changed round."""
 _PROMPT_OPTIONS = ("-p", "--print", "--prompt")
 
 DESCRIPTION = """\
@@ -32,8 +34,8 @@ def parse_options(argv: Sequence[str]) -> Arguments:
     """See `arguments.parse`."""
     if argv and argv[0] in SUBCOMMANDS:
         return parse_subcommand(argv[0], argv[1:])
-    if len(argv) == 1 and argv[0].isalpha() and (near := nearest_subcommand(argv[0])) is not None:
-        text = f"There is no subcommand {argv[0]!r}. Did you mean `claw {near}`?"
+    if len(argv) == 1 and argv[0].isalpha() and (near := _near(argv[0].lower(), SUBCOMMANDS, _SURELY)):
+        text = f"There is no subcommand {argv[0]!r}. Did you mean `claw {near[0]}`?"
         raise UsageError(text, f"To send it as a prompt: claw -- {argv[0]}, or claw -p {argv[0]} without a screen.")
     parser = run_parser()
     rest, prompt = _take_apart(parser, argv)
@@ -145,11 +147,9 @@ def _collect(parser: argparse.ArgumentParser, argv: Sequence[str], print_prompt:
 
 def _stray_text(parser: argparse.ArgumentParser, prompt: str, stray: Sequence[str]) -> str:
     """Why words are left over: an option that does not exist, a misspelt subcommand, or a prompt without quotes."""
-    import difflib  # only where something is wrong
-
     option = next((word.partition("=")[0] for word in stray if word.startswith("-")), "")
     word, known = (option, tuple(parser._option_string_actions)) if option else (prompt, SUBCOMMANDS)
-    near = difflib.get_close_matches(word, known, 2, 0.75)
+    near = _near(word, known, _LIKELY)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     if option:
         return f"There is no option {option}.{meant}"
@@ -158,6 +158,12 @@ def _stray_text(parser: argparse.ArgumentParser, prompt: str, stray: Sequence[st
     if near:
         return f"There is no subcommand {word!r}.{meant}"
     return "A prompt of several words needs quotes."
+
+
+def _near(word: str, known: Sequence[str], cutoff: float) -> list[str]:
+    import difflib  # only where something may be wrong
+
+    return difflib.get_close_matches(word, known, 2, cutoff)
 
 
 def _take_apart(parser: argparse.ArgumentParser, argv: Sequence[str]) -> tuple[list[str], str | None]:
