@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 _WILD = re.compile(r"[*?\[]")
-_CLASS = re.compile(r"\[[!^]?[^]]*\[[:.=][^]]*\][^]]*\]")
-"""A bracket with a class of letters in it, which fnmatch does not know."""
+_CLASS = re.compile(r"\[([:.=]).+?\1\]", re.DOTALL)
+"""A class of letters within brackets, which fnmatch does not know: a name with one counts as `*`."""
+_MOST_CHARS = 255
+"""Of a name with wildcards; to read a longer one, which nobody types, would take long, so it counts as `*` too."""
 
 
 class Wildcards:
@@ -22,9 +24,10 @@ class Wildcards:
         found = [Path(*pattern.parts[:first])]
         for name in pattern.parts[first:]:
             if _WILD.search(name):
-                fits = re.compile(fnmatch.translate(_CLASS.sub("?", name).replace("[^", "[!")))
+                is_odd = len(name) > _MOST_CHARS or _CLASS.search(name) is not None
+                fits = re.compile("" if is_odd else fnmatch.translate(name.replace("[^", "[!")))
                 # A shell shows hidden names only to a pattern that begins with a dot.
-                hidden = name.startswith(".")
+                hidden = is_odd or name.startswith(".")
                 found = [path for folder in found for path in self._named(folder, fits, hidden=hidden)]
             else:
                 found = [folder / name for folder in found]

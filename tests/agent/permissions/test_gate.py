@@ -361,7 +361,8 @@ def test_B19_a_wildcard_is_what_it_matches(workspace: Workspace, home: Path) -> 
         (workspace.root / name).write_text("x")
     (workspace.root / "link").symlink_to(workspace.root / ".env")
     asked = (
-        "cat .e*;cat .[^x]nv;cat .[[:alpha:]]nv;cat ?eys/a*;cat k*/*;cat */a.pem;cat < .en?;cat {.e,x}*;cat s*/*;cat l*"
+        "cat .e*;cat .[^x]nv;cat .[[:alpha:]]nv;cat [[:alpha:][.e.]]nv;cat ?eys/a*;cat k*/*;cat */a.pem;cat < .en?;"
+        f"cat {{.e,x}}*;cat s*/*;cat l*;cat {'?' * 300}*"
     )
     free = "cat p*;cat .x*;cat [.]env;ls *.txt;cat k*/b*;cat u*;cat '.e*';cat *env"
     for texts, kind in ((asked, "ask"), (free, "allow"), ("rm u*", "ask")):
