@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.theme import BUILTIN_THEMES
 
 from tui import context_commands, init_command, more_commands
@@ -194,6 +195,8 @@ def complete(text: str) -> Sequence[Choice]:
     name, blank, argument = text[1:].partition(" ")
     if blank:
         command = _BY_NAME.get(name.lower())
+        if command is not None and command.needs_argument and not argument:
+            return [replace(_choice(command), insert=text)]  # says what is to be typed
         offered = command.arguments if command else ()
         return [
             Choice(f"/{name} {item}", item, "", sends=True)

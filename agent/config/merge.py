@@ -176,11 +176,11 @@ def _check_models(merged: Merged) -> None:
     for name, table in tables.items():
         try:
             msgspec.convert(table, ModelOverride)
-        except msgspec.ValidationError as error:
+        except msgspec.ValidationError:
             # Each value fits by itself, so only a price that lacks a part can be wrong here.
             path = ("models", name, "price")
             table.pop("price", None)
-            message = f"the price is not complete, so it is ignored ({error})"
+            message = "the price is not complete, so it is ignored: it needs `input` and `output`, in USD for a million tokens"
             problem = Problem("error", message, *_place(merged, path), key=format_key(path))
             merged.problems.append(problem)
 

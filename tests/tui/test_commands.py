@@ -28,6 +28,8 @@ def test_completion_offers_names_by_beginning_then_by_content_and_then_arguments
     assert [c.insert for c in complete("/")] == [f"/{c.name} " if c.needs_argument else f"/{c.name}" for c in COMMANDS]
     assert [c.insert for c in complete("/con")] == ["/context", "/config"]
     assert [c.insert for c in complete("/bt")] == ["/btw "]
+    assert [(c.insert, c.label, c.sends) for c in complete("/btw ")] == [("/btw ", "/btw QUESTION", False)]
+    assert complete("/btw why") == []
     assert [c.insert for c in complete("/effort ")] == [
         f"/effort {level}" for level in ("off", "low", "medium", "high")
     ]

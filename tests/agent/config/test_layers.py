@@ -254,7 +254,7 @@ images = true
     found = "\n".join(texts(loaded, ["error"]))
     assert ":3: models.gpt-9.context_window_tokens: found 0; expected a whole number at least 1" in found
     assert 'item 2: found "extreme"' in found
-    assert "models.half.price: the price is not complete" in found
+    assert "models.half.price: the price is not complete, so it is ignored: it needs `input` and `output`" in found
 
 
 def test_every_key_of_the_table_stands_in_the_schema_and_has_words() -> None:
