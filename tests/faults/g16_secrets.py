@@ -131,13 +131,15 @@ class Secrets:
             thread.join()
 
     def _note(self, pid: int) -> None:
-        waiting = children_of(pid)
+        waiting = [(child, pid) for child in children_of(pid)]
         while waiting:
-            child = waiting.pop()
+            child, parent = waiting.pop()
             before, environ, after = (_read(child, name) for name in ("cmdline", "environ", "cmdline"))
-            waiting += children_of(child)
             if not before or before != after or before == _read(pid, "cmdline"):
                 continue  # it is about to become another program, and still has what claw itself has
+            if _read(child, "stat").rpartition(b")")[2].split()[1:2] != [str(parent).encode()]:
+                continue  # it has ended, and its number is another process's
+            waiting += [(each, child) for each in children_of(child)]
             self.watched[f"command line of {child}"] = before
             self.watched[f"environment of {child}"] = environ
 
