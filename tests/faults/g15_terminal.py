@@ -254,7 +254,7 @@ def _take_away(claw: Program, hostile: Hostile) -> None:
     claw.wait_for("on the clipboard")
     for file in ("out.md", "out.json"):
         claw.say(f"/export {file}")
-        claw.wait_for(f"{file} (")
+        claw.wait_for(_in_words(f"{file} ("))
         assert leaks((project / file).read_bytes(), hostile.sequences) == []
     claw.say("/resume")
     claw.wait_for("╭─ Sessions")
@@ -271,6 +271,11 @@ def _take_away(claw: Program, hostile: Hostile) -> None:
 
 def _all(*wanted: str) -> Callable[[str], bool]:
     return lambda text: all(word in text for word in wanted)
+
+
+def _in_words(wanted: str) -> Callable[[str], bool]:
+    """Also where a line ends in it, as the folder's name may have it."""
+    return lambda text: wanted in " ".join(text.replace("┃", " ").split())
 
 
 def _none(word: str) -> Callable[[str], bool]:
