@@ -79,6 +79,8 @@ class JobOutputScreen(MessageScreen):
         self._look = look
         self._shown = look()
         self._follows = True
+        self._left_at = 0
+        """The row that was put at the top; above it, the reader has moved away."""
         super().__init__(f"Job {number}", [] if self._shown is None else output_rows(self._shown))
 
     def on_mount(self) -> None:
@@ -87,27 +89,23 @@ class JobOutputScreen(MessageScreen):
 
     def look_again(self) -> None:
         """Show what is new."""
+        self._note_place()
         job = self._look()
         if job is not None and job != self._shown:
             self._shown = job
             self.query_one(Pager).show(output_rows(job))
         self.call_after_refresh(self._follow)
 
-    def _follow(self) -> None:
-        if self._follows:
-            self.query_one(Pager).scroll_end(animate=False, x_axis=False)
-
-    def on_key(self, event: events.Key) -> None:
-        self.call_after_refresh(self._note_place)
-
-    def on_mouse_scroll_up(self) -> None:
-        self._follows = False
-
-    def on_mouse_scroll_down(self) -> None:
-        self.call_after_refresh(self._note_place)
-
     def _note_place(self) -> None:
-        self._follows = self.query_one(Pager).rows_below == 0
+        pager = self.query_one(Pager)
+        self._follows = pager.rows_below == 0 or (self._follows and pager.scroll_offset.y >= self._left_at)
+
+    def _follow(self) -> None:
+        self._note_place()
+        if self._follows:
+            pager = self.query_one(Pager)
+            pager.scroll_end(animate=False, immediate=True, x_axis=False)
+            self._left_at = pager.scroll_offset.y
 
 
 class JobsScreen(Dialog[None]):
