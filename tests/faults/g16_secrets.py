@@ -96,7 +96,7 @@ class Secrets:
                 ("read", {"path": "keys.txt"}),
                 ("read", {"path": ".env"}),
                 ("read", {"path": "a.ipynb"}),
-                ("grep", {"pattern": "key of|^K[0-9]", "output": "content", "path": "."}),
+                ("grep", {"pattern": "key of|^K[0-9]+=", "output": "content", "path": "."}),
             ]
         )
         wire.reply(
